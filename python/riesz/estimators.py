@@ -704,8 +704,16 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         ``None`` keeps the kernel as it is.
     n_restarts_optimizer : int, default 0
         Further runs from random places.
+    landmarks : int, default None
+        Learn through so many inducing points, means of clusters of rows (Titsias 2009): for many rows, at a cost that grows with
+        the rows and not with their cube. Tuning looks at 20,000 rows at most. ``None`` for all rows as they are.
     normalize_y : bool, default True
     random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    log_marginal_likelihood_value_ : float
+        Of the targets in their own units; with ``landmarks`` a lower bound of it; the model's card has an upper one too.
     """
 
     def __init__(
@@ -715,6 +723,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         alpha=None,
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=0,
+        landmarks=None,
         normalize_y=True,
         random_state=None,
     ):
@@ -722,6 +731,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         self.alpha = alpha
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
+        self.landmarks = landmarks
         self.normalize_y = normalize_y
         self.random_state = random_state
 
@@ -732,7 +742,9 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         if noise is None and self.optimizer is None:
             # What tuning would start from.
             noise = 0.1
-        self.noise_ = self._tune("gp", X, names, y, noise=noise, normalize_y=bool(self.normalize_y)).noise
+        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
+        settings = {"noise": noise, "landmarks": landmarks, "normalize_y": bool(self.normalize_y)}
+        self.noise_ = self._tune("gp", X, names, y, **settings).noise
         return self
 
     def predict(self, X, return_std=False, return_cov=False):

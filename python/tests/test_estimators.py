@@ -43,6 +43,7 @@ ESTIMATORS = [
     (riesz.SVC(), LOOSE),
     (riesz.SVC(tol=1e-12), None),
     (riesz.GaussianProcessRegressor(), None),
+    (riesz.GaussianProcessRegressor(landmarks=10), None),
     (riesz.GaussianProcessClassifier(), None),
 ]
 
@@ -207,6 +208,34 @@ def test_gaussian_process_regression(regression):
     assert ours.log_marginal_likelihood_value_ >= theirs.log_marginal_likelihood_value_ - 1e-3
     with pytest.raises(ValueError, match="choose one"):
         ours.predict(X, return_std=True, return_cov=True)
+
+
+def test_gaussian_processes_through_landmarks(regression, tmp_path):
+    X, y, Y, _ = regression
+    new = X[:7] + 0.3
+    kernel = Constant(1.5) * RBF([1.0, 2.0, 0.7, 1.5])
+    for target in (y, Y):
+        settings = {"kernel": kernel, "alpha": 0.1, "optimizer": None}
+        exact = riesz.GaussianProcessRegressor(**settings).fit(X, target)
+        few, all_rows = (riesz.GaussianProcessRegressor(**settings, landmarks=m).fit(X, target) for m in (12, len(X)))
+        # Where each row is a landmark it is the same process.
+        for option in ("return_std", "return_cov"):
+            for a, b in zip(all_rows.predict(new, **{option: True}), exact.predict(new, **{option: True})):
+                np.testing.assert_allclose(a, b, atol=1e-6)
+        value = exact.log_marginal_likelihood_value_
+        np.testing.assert_allclose(all_rows.log_marginal_likelihood_value_, value, rtol=1e-6)
+        assert few.log_marginal_likelihood_value_ < value
+        assert few.expansion_.points.shape == (12, X.shape[1])
+        assert (few.predict(new, return_std=True)[1] > 0).all()
+        few.save(tmp_path / "m.riesz", posterior=True)
+        loaded = riesz.Expansion.load(tmp_path / "m.riesz")
+        for a, b in zip(loaded.predict(new, return_std=True), few.predict(new, return_std=True)):
+            np.testing.assert_allclose(a, b.reshape(a.shape), rtol=1e-9)
+    # Tuning raises the bound.
+    tuned = riesz.GaussianProcessRegressor(kernel, landmarks=12).fit(X, y)
+    fixed = riesz.GaussianProcessRegressor(kernel, landmarks=12, alpha=0.1, optimizer=None).fit(X, y)
+    assert tuned.log_marginal_likelihood_value_ > fixed.log_marginal_likelihood_value_
+    assert tuned.noise_ > 0
 
 
 def test_gaussian_process_classification(regression):
@@ -549,6 +578,8 @@ def test_settings_that_make_no_sense(regression):
         (riesz.GaussianProcessRegressor(kernel="rbf"), "kernel = 'rbf'"),
         (riesz.GaussianProcessRegressor(optimizer="adam"), "optimizer = 'adam'"),
         (riesz.GaussianProcessRegressor(alpha=-1.0), "alpha"),
+        (riesz.GaussianProcessRegressor(landmarks=0), "landmarks = 0: it is a whole number from 1"),
+        (riesz.GaussianProcessRegressor(landmarks="all"), "landmarks = 'all'"),
         (riesz.KernelRidge(kernel=Matern(nu=0.7)), "nu = 0.7"),
         (riesz.KernelRidge(kernel=RBF(-1.0)), "length_scale = -1"),
         (riesz.KernelRidge(kernel="poly", degree=2.5), "degree = 2.5"),

@@ -27,6 +27,21 @@ fn fit_says_what_it_did() {
 }
 
 #[test]
+fn gaussian_processes_learn_through_landmarks() {
+    let place = Place::new();
+    let fit = "fit DIABETES --target target --model gp --fixed-kernel";
+    let (_, err) = place.good(&format!("{fit} --landmarks 20 --posterior -o m.riesz"));
+    assert!(err.contains("sparse Gaussian process") && err.contains("at most"), "{err}");
+    let (few, _) = place.good("predict m.riesz DIABETES --std");
+    place.good(&format!("{fit} --posterior -o all.riesz"));
+    let (all, _) = place.good("predict all.riesz DIABETES --std");
+    assert_eq!((cells(&few).len(), &cells(&few)[0]), (443, &cells(&all)[0]));
+    assert_ne!(few, all);
+    place
+        .bad("fit DIABETES --target target --model svr --landmarks 20 -o s.riesz", "--landmarks belongs to ");
+}
+
+#[test]
 fn predictions_are_those_of_the_explanation() {
     let place = fitted();
     let (predicted, _) = place.good("predict m.riesz DIABETES");

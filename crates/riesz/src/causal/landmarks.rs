@@ -3,8 +3,8 @@
 //! Where a study leads is asked of the next one, so that landmarks are of the mediators of both: where the next study has no rows, landmarks are what tells that it has none.
 
 use super::studies::{Route, Studies, Study};
-use crate::aggregate::inducing_points;
 use crate::error::Result;
+use crate::fit::inducing_points;
 use crate::table::{Column, Table};
 
 /// Studies of more rows are known through landmarks where nobody says.

@@ -3,9 +3,9 @@
 use super::blocks::{self, Block};
 use super::solver::Solver;
 use super::start::{START_RIDGE, believed, usual};
-use crate::aggregate::inducing_points;
 use crate::error::Result;
 use crate::fit::evidence::{self, with_priors};
+use crate::fit::inducing_points;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::stop::Watch;

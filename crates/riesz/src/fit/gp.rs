@@ -2,18 +2,25 @@
 //!
 //! What is observed are values of f, or weighted sums of them (mean temperatures of regions, totals of districts): `z = Aᵀf(X) + ε`.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum, Search};
-use super::task::{FIXED_KERNEL, Fitted, Input, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task, no_job};
+use super::sparse_gp::SparseGaussianProcess;
+use super::targets::{Targets, check_noise, check_row_noise};
+use super::task::{
+    FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task, no_job,
+};
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::kernel::{Kernel, mean_variance};
+use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::memory::hold;
 use crate::posterior::{Covariance, Known, Posterior, prior_of_sums};
-use crate::setting::{Range, Setting};
+use crate::setting::{self, Setting};
 use crate::stop::Watch;
 use crate::table::Table;
 
@@ -23,7 +30,7 @@ const START: f64 = 0.1;
 const NOISE: Setting = Setting {
     name: "noise",
     placeholder: "X",
-    range: Range::Positive { share: false },
+    range: setting::Range::Positive { share: false },
     bare: None,
     help: "Variance of the noise, in units of the standardised target [default: tuned]",
 };
@@ -33,7 +40,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "gp",
     help: "Gaussian process regression, one or several targets",
     predicts: Predicts::Numbers,
-    settings: &[&NOISE, &RESTARTS, &FIXED_KERNEL, &NORMALIZE_Y],
+    settings: &[&NOISE, &LANDMARKS, &RESTARTS, &FIXED_KERNEL, &NORMALIZE_Y],
     takes: &[Input::RowNoise],
     posterior: true,
     fit: fit_task,
@@ -42,23 +49,46 @@ pub(super) static KIND: ModelKind = ModelKind {
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let noise = task.settings.number(NOISE.name);
-    let mut estimator = GaussianProcess::new(task.kernel.clone(), noise.unwrap_or(START));
-    estimator.tune = match (task.fixed_kernel(), noise) {
+    let tune = match (task.fixed_kernel(), noise) {
         (true, Some(_)) => Tune::Nothing,
         (true, None) => Tune::Noise,
         (false, Some(_)) => Tune::Kernel,
         (false, None) => Tune::KernelAndNoise,
     };
-    estimator.normalize_y = task.normalize_y();
-    estimator.row_noise.clone_from(&task.row_noise);
-    (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
-    let y = task.numbers()?;
+    let (noise, y) = (noise.unwrap_or(START), task.numbers()?);
     let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
     if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
         let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
         let problem = format!("is {} in every row: there is nothing to learn", y[(0, o)]);
         return Err(Error::Target { name, problem });
     }
+    if let Some(landmarks) = task.landmarks() {
+        let estimator = SparseGaussianProcess {
+            tune,
+            normalize_y: task.normalize_y(),
+            row_noise: task.row_noise.clone(),
+            restarts: task.restarts(),
+            seed: task.seed,
+            ..SparseGaussianProcess::new(task.kernel.clone(), noise, landmarks)
+        };
+        let fit = estimator.fit_until(task.x, y, task.watch())?;
+        return Ok(Fitted {
+            covariance: Some(fit.covariance),
+            warnings: fit.warnings,
+            iterations: vec![fit.steps],
+            noise: Some(fit.noise),
+            log_marginal_likelihood: Some(fit.lower),
+            ..fit.model.into()
+        });
+    }
+    let estimator = GaussianProcess {
+        tune,
+        normalize_y: task.normalize_y(),
+        row_noise: task.row_noise.clone(),
+        restarts: task.restarts(),
+        seed: task.seed,
+        ..GaussianProcess::new(task.kernel.clone(), noise)
+    };
     let fit = estimator.fit_until(task.x, y, task.watch())?;
     Ok(Fitted {
         covariance: Some(fit.covariance),
@@ -82,6 +112,19 @@ pub enum Tune {
     Noise,
     /// The kernel's parameters and the noise.
     KernelAndNoise,
+}
+
+impl Tune {
+    /// Which of so many parameters, the noise the last of them.
+    pub(super) fn free(self, all: usize) -> Range<usize> {
+        let noise = all - 1;
+        match self {
+            Self::Nothing => all..all,
+            Self::Kernel => 0..noise,
+            Self::Noise => noise..all,
+            Self::KernelAndNoise => 0..all,
+        }
+    }
 }
 
 /// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`. With
@@ -154,16 +197,6 @@ pub struct GpFit {
     pub warnings: Vec<String>,
 }
 
-/// Targets as the process models them.
-struct Targets {
-    /// Observations × targets: minus `center` of every f that is summed, divided by `scale`.
-    values: Matrix,
-    center: Vec<f64>,
-    scale: Vec<f64>,
-    /// Multiplies kernel and noise: one target's own variance, so that it need not be scaled.
-    variance: f64,
-}
-
 /// Kernel, noise and α at one set of parameters.
 struct State {
     kernel: Kernel,
@@ -210,14 +243,9 @@ impl GaussianProcess {
     /// As [`fit`](Self::fit), a step an evaluation of the marginal likelihood.
     pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: Watch<'_>) -> Result<GpFit> {
         let targets = self.check(x, y)?;
+        self.check_memory(x.rows(), y.rows())?;
         let parameters = self.parameters();
-        let (noise, all) = (parameters.len() - 1, parameters.len());
-        let free = match self.tune {
-            Tune::Nothing => all..all,
-            Tune::Kernel => 0..noise,
-            Tune::Noise => noise..all,
-            Tune::KernelAndNoise => 0..all,
-        };
+        let free = self.tune.free(parameters.len());
         let tuned = !free.is_empty();
         let objective = |theta: &[f64]| {
             let (kernel, noise) = self.at(theta);
@@ -294,6 +322,27 @@ impl GaussianProcess {
         self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
     }
 
+    /// Refuses matrices that no memory holds: of observations, of rows by them with an operator, and when tuning of what slopes are weighed by.
+    fn check_memory(&self, rows: usize, observations: usize) -> Result<()> {
+        let own = observations.saturating_mul(observations);
+        let sums = self.operator.as_ref().map_or(0, |_| rows.saturating_mul(observations));
+        let slopes = match (self.tune, &self.operator) {
+            (Tune::Nothing, _) => 0,
+            (_, None) => own,
+            (_, Some(_)) => rows.saturating_mul(rows),
+        };
+        let needed = own.saturating_add(sums).saturating_add(slopes);
+        hold(needed).map_err(|most| {
+            let remedy = if self.operator.is_some() { "learn through inducing points" } else { "set landmarks, say 500" };
+            let allowed = format!(
+                "a Gaussian process of all of them takes {:.0} GB of memory, of which {:.0} are free: {remedy}, or fit to fewer rows",
+                8e-9 * needed as f64,
+                8e-9 * most as f64
+            );
+            Error::parameter("rows", rows, allowed)
+        })
+    }
+
     fn at(&self, theta: &[f64]) -> (Kernel, f64) {
         let (kernel, noise) = theta.split_at(theta.len() - 1);
         (self.kernel.with_parameters(kernel), noise[0].exp())
@@ -313,74 +362,13 @@ impl GaussianProcess {
             }
         }
         self.kernel.validate(x.width())?;
-        if y.cols() == 0 || y.rows() == 0 {
-            return Err(Error::TooFew { what: "the target".into(), needed: 1, unit: "row and column are" });
-        }
-        if !(self.noise.is_finite() && self.noise > 0.0) {
-            return Err(Error::parameter("noise", self.noise, "it is a positive number (a variance)"));
-        }
-        if let Some(at) = y.data().iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite {
-                row: at / y.cols(),
-                column: "target".into(),
-                value: y.data()[at],
-            });
-        }
+        check_noise(self.noise)?;
+        let operator = self.operator.as_ref();
         if let Some(row_noise) = &self.row_noise {
-            let why = if self.operator.is_some() { "one an observation" } else { "one a row of the table" };
-            sized("row_noise", "numbers", y.rows(), row_noise.len(), why)?;
-            if let Some(bad) = row_noise.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
-                return Err(Error::parameter("row_noise", bad, "variances are not negative"));
-            }
-            if self.normalize_y && y.cols() > 1 {
-                return Err(Error::parameter(
-                    "row_noise",
-                    "given",
-                    "with several normalised targets it would differ between them: fit them one by one",
-                ));
-            }
+            let why = if operator.is_some() { "one an observation" } else { "one a row of the table" };
+            check_row_noise(row_noise, y, self.normalize_y, why)?;
         }
-        let m = y.cols();
-        let (mut center, mut scale, mut variance) = (vec![0.0; m], vec![1.0; m], 1.0);
-        // What each observation makes of a constant f: 0 if that is all that rounding leaves of its weights.
-        let (sums, sizes): (Vec<f64>, Vec<f64>) = match &self.operator {
-            None => (vec![1.0; y.rows()], Vec::new()),
-            Some(a) => (0..a.cols())
-                .map(|j| a.column(j).fold((0.0, 0.0), |(sum, size), (_, w)| (sum + w, size + w.abs())))
-                .map(|(sum, size)| (if f64::abs(sum) > 1e-12 * size { sum } else { 0.0 }, size))
-                .unzip(),
-        };
-        if self.normalize_y {
-            for o in 0..m {
-                let (mean, spread) = match &self.operator {
-                    None => mean_variance(&y.column(o)),
-                    Some(_) => mean_variance_of_sums(&y.column(o), &sums, &sizes),
-                };
-                // Constant within rounding of the mean.
-                if !(spread.sqrt() > 1e-12 * mean.abs() && spread > 0.0 && spread.is_finite()) {
-                    return Err(Error::Target {
-                        name: format!("target {}", o + 1),
-                        problem: format!(
-                            "has no spread to normalise by (mean {mean:.4e}, variance {spread:.1e}): there is nothing to \
-                             learn, or set normalize_y to false"
-                        ),
-                    });
-                }
-                center[o] = mean;
-                if m == 1 {
-                    variance = spread;
-                } else {
-                    scale[o] = spread.sqrt();
-                }
-            }
-        }
-        let mut values = y.clone();
-        for i in 0..y.rows() {
-            for (o, v) in values.row_mut(i).iter_mut().enumerate() {
-                *v = (*v - sums[i] * center[o]) / scale[o];
-            }
-        }
-        Ok(Targets { values, center, scale, variance })
+        Targets::new(y, operator, self.normalize_y)
     }
 
     /// Everything but the gradient (Rasmussen and Williams 2006, algorithm 2.1).
@@ -396,10 +384,9 @@ impl GaussianProcess {
         let factor = Cholesky::new(covariance, "gram matrix plus noise")?;
         let alpha = factor.solve(targets.values.clone());
         let (n, m) = (alpha.rows() as f64, alpha.cols() as f64);
-        let units: f64 = targets.scale.iter().map(|s| s.ln()).sum();
         let value = -0.5 * dot(alpha.data(), targets.values.data())
             - 0.5 * m * (factor.log_det() + n * std::f64::consts::TAU.ln())
-            - n * units;
+            - targets.units();
         if !value.is_finite() {
             let what = "the log marginal likelihood".into();
             return Err(Error::Overflow { what, remedy: "check the kernel's parameters and the noise" });
@@ -424,15 +411,6 @@ impl GaussianProcess {
         gradient.push(of_noise);
         gradient
     }
-}
-
-/// The constant c that fits `y_j = sums_j c` best, and the mean square around it divided by that of `sizes`: mean and variance
-/// where both are 1.
-pub(crate) fn mean_variance_of_sums(y: &[f64], sums: &[f64], sizes: &[f64]) -> (f64, f64) {
-    let square: f64 = dot(sums, sums);
-    let mean = if square > 0.0 { dot(sums, y) / square } else { 0.0 };
-    let around: f64 = y.iter().zip(sums).map(|(y, sum)| (y - sum * mean).powi(2)).sum();
-    (mean, around / dot(sizes, sizes))
 }
 
 impl GpFit {

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | [`KernelRidge`] | squared | Cholesky; ridge by leave-one-out from one eigendecomposition |
 //! | [`GaussianProcess`] | Gaussian likelihood | Cholesky; kernel and noise by marginal likelihood |
+//! | [`SparseGaussianProcess`] | Gaussian likelihood | sums over rows, Cholesky of inducing points; kernel and noise by a lower bound of the marginal likelihood |
 //! | [`GaussianProcessClassifier`] | logistic | Laplace's approximation |
 //! | [`KernelLogisticRegression`] | logarithmic | damped Newton |
 //! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation on working sets |
@@ -19,6 +20,7 @@ pub(crate) mod bound;
 pub(crate) mod evidence;
 mod gp;
 mod gpc;
+pub(crate) mod inducing;
 mod jackknife;
 mod labels;
 pub(crate) mod laplace;
@@ -29,20 +31,25 @@ mod penalty;
 mod ridge;
 mod search;
 pub mod selection;
+mod sparse_gp;
 mod svm;
+mod targets;
 mod task;
+pub(crate) mod whitened;
 
-pub(crate) use gp::mean_variance_of_sums;
 pub use gp::{GaussianProcess, GpFit, Tune};
 pub use gpc::{GaussianProcessClassifier, GpcFit};
+pub use inducing::inducing_points;
 pub use labels::ClassWeight;
 pub use logistic::{KernelLogisticRegression, KlrFit, NewtonState};
 pub use models::MODELS;
 pub use penalty::Penalty;
 pub use ridge::{KernelRidge, RidgeFit};
+pub use sparse_gp::{KernelSums, Landmarks, SparseGaussianProcess, SparseGpFit, SparsePosterior};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };
+pub(crate) use targets::mean_variance_of_sums;
 pub use task::{Fitted, Input, ModelKind, PenaltyOf, Predicts, Target, Task};
 
 use crate::error::{Error, Result};

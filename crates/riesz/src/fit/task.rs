@@ -312,6 +312,11 @@ impl<'a> Task<'a> {
         self.settings.count(RESTARTS.name).unwrap_or(0)
     }
 
+    /// How many points the model is learnt through, if not all rows.
+    pub(super) fn landmarks(&self) -> Option<usize> {
+        self.settings.count(LANDMARKS.name)
+    }
+
     /// Steps allowed, if a limit is given.
     pub(super) fn max_iter(&self) -> Option<usize> {
         self.settings.count(MAX_ITER.name)

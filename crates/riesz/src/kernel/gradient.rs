@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{Columns, Kernel, Parameter};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, dot};
 use crate::simd::{Isa, Simd, dispatch, fma};
 use crate::table::Table;
 
@@ -59,17 +59,17 @@ impl Kernel {
         let count = self.parameters().len();
         // By rows, each over the upper triangle; the rows' sums are added in order, so that the result
         // does not depend on the number of threads.
-        let of_row = |(own, value, buffer): &mut (Vec<f64>, Vec<f64>, Vec<f64>), i: usize| {
+        let of_row = |(own, scratch): &mut (Vec<f64>, Scratch), i: usize| {
             // Pairs off the diagonal count twice.
             own.clear();
             own.extend(weights.row(i)[i..].iter().map(|w| 2.0 * w));
             own[0] = weights[(i, i)];
             let mut sums = vec![0.0; count];
-            self.add_gradient(isa, Columns::of(x, i), &x.row(i), own, (value, buffer), &mut sums);
+            self.add_gradient(isa, Columns::of(x, i), &x.row(i), own, None, scratch, &mut sums);
             sums
         };
-        let per_row: Vec<Vec<f64>> =
-            (0..x.rows()).into_par_iter().map_init(Default::default, of_row).collect();
+        let memory = || (Vec::new(), Scratch::of(self));
+        let per_row: Vec<Vec<f64>> = (0..x.rows()).into_par_iter().map_init(memory, of_row).collect();
         let mut total = vec![0.0; count];
         for row in &per_row {
             total.iter_mut().zip(row).for_each(|(t, r)| *t += r);
@@ -77,43 +77,52 @@ impl Kernel {
         total
     }
 
-    /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`; `memory` is for what is made on the way.
+    /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`. Where the values `k(u_i, v)` are at hand they spare making them again.
+    #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
     pub(crate) fn add_gradient(
         &self,
         isa: Isa,
         u: Columns<'_>,
         v: &[f64],
         weights: &[f64],
-        (value, slopes): (&mut Vec<f64>, &mut Vec<f64>),
+        known: Option<&[f64]>,
+        scratch: &mut Scratch,
         sums: &mut [f64],
     ) {
-        let mut p = 0;
+        let Scratch { counts, value, weighed, .. } = scratch;
+        let (mut p, mut counts) = (0, counts.iter());
         for term in &self.terms {
             // The term at each pair, times its weight.
             value.clear();
-            value.resize(u.len(), term.scale);
-            term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, value));
+            match known {
+                Some(known) if self.terms.len() == 1 => value.extend_from_slice(known),
+                _ => {
+                    value.resize(u.len(), term.scale);
+                    term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, value));
+                }
+            }
+            sums[p] += dot(value, weights);
             value.iter_mut().zip(weights).for_each(|(k, w)| *k *= w);
-            sums[p] += value.iter().sum::<f64>();
             p += 1;
-            for factor in &term.factors {
-                let count = factor.parameters().len();
-                slopes.clear();
-                slopes.resize(count, 0.0);
-                factor.weigh_slopes(isa, u, v, value, slopes);
-                sums[p..p + count].iter_mut().zip(&*slopes).for_each(|(sum, slope)| *sum += slope);
+            for (factor, &count) in term.factors.iter().zip(&mut counts) {
+                weighed.clear();
+                weighed.resize(count, 0.0);
+                factor.weigh_slopes(isa, u, v, value, weighed);
+                sums[p..p + count].iter_mut().zip(&*weighed).for_each(|(sum, slope)| *sum += slope);
                 p += count;
             }
         }
     }
 }
 
-/// Memory for [`Kernel::add_slopes`], kept from row to row.
+/// Memory for [`Kernel::add_gradient`] and [`Kernel::add_slopes`], kept from row to row.
 pub(crate) struct Scratch {
     /// By factor, how many parameters it has.
     counts: Vec<usize>,
     value: Vec<f64>,
     slopes: Vec<Vec<f64>>,
+    /// Slopes that are summed up over rows.
+    weighed: Vec<f64>,
 }
 
 impl Scratch {
@@ -122,7 +131,7 @@ impl Scratch {
         let factors = kernel.terms.iter().flat_map(|term| &term.factors);
         let counts: Vec<usize> = factors.map(|f| f.parameters().len()).collect();
         let most = counts.iter().copied().max().unwrap_or_default();
-        Self { counts, value: Vec::new(), slopes: vec![Vec::new(); most] }
+        Self { counts, value: Vec::new(), slopes: vec![Vec::new(); most], weighed: Vec::new() }
     }
 }
 
@@ -163,7 +172,7 @@ impl Kernel {
         let n = u.len();
         let mut parts = sums.chunks_exact_mut(stride).map(|part| &mut part[stride - n..]);
         let Some(total) = parts.next() else { return };
-        let Scratch { counts, value, slopes: by } = scratch;
+        let Scratch { counts, value, slopes: by, .. } = scratch;
         value.resize(n, 0.0);
         let mut counts = counts.iter();
         for term in &self.terms {

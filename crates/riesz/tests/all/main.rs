@@ -59,6 +59,7 @@ mod ridge;
 mod robustness;
 mod selection;
 mod semivalues;
+mod sparse_gp;
 mod strongest;
 mod svm;
 mod svm_blocks;

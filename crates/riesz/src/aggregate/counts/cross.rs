@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::aggregate::rows::Rows;
 use crate::error::Result;
-use crate::kernel::{Columns, Kernel};
+use crate::kernel::{Columns, Kernel, Scratch};
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::stop::Watch;
@@ -124,20 +124,21 @@ impl<'a> Cross<'a> {
         parts: [(&[f64], &[f64]); 2],
     ) -> Result<Vec<f64>> {
         let (isa, count) = (Isa::detect(), self.kernel.parameters().len());
-        let of_block = |memory: &mut (Vec<f64>, Vec<f64>, Vec<f64>), (bag, range): &(usize, Range<usize>)| {
+        let of_block = |(weights, scratch): &mut (Vec<f64>, Scratch),
+                        (bag, range): &(usize, Range<usize>)| {
             self.watch.check()?;
-            let (weights, value, slopes) = memory;
             let mut sums = vec![0.0; count];
             for row in range.clone() {
                 weights.clear();
                 weights.extend(of_bags.row(*bag).iter().map(|r| of_rows[row] * r));
                 parts.iter().for_each(|(times, with)| add(weights, times[row], with));
                 let (points, v) = (Columns::of(self.points, 0), self.rows.table.row(row));
-                self.kernel.add_gradient(isa, points, &v, weights, (value, slopes), &mut sums);
+                self.kernel.add_gradient(isa, points, &v, weights, None, scratch, &mut sums);
             }
             Ok(sums)
         };
-        let each = self.blocks.par_iter().map_init(Default::default, of_block);
+        let memory = || (Vec::new(), Scratch::of(self.kernel));
+        let each = self.blocks.par_iter().map_init(memory, of_block);
         let each = each.collect::<Result<Vec<Vec<f64>>>>()?;
         let mut total = vec![0.0; count];
         each.iter().for_each(|sums| add(&mut total, 1.0, sums));

@@ -10,8 +10,8 @@
 
 use super::cross::Cross;
 use super::mode::{Mode, Observed, Place, lower, to_bags, upper};
-use crate::aggregate::whitened::Whitened;
 use crate::error::Result;
+use crate::fit::whitened::Whitened;
 
 /// By the kernel's parameters, and of each target by the logarithm of its dispersion. Cost some passes over the kernel, one with slopes, and O(points³).
 pub(super) fn slopes(

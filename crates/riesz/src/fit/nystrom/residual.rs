@@ -167,10 +167,8 @@ impl Residual {
             for o in 0..t {
                 let unit = plan.targets[o].unit;
                 for i in 0..n {
-                    let told: f64 = said.iter().map(|run| run[o * n + i]).sum();
                     let row = start + i;
-                    let left =
-                        (scaled.targets[row * t + o] - (told + theta[(m, o)]) / unit) * scaled.root(row);
+                    let left = (scaled.targets[row * t + o] - said[o * n + i] / unit) * scaled.root(row);
                     if left.is_nan() || left.abs() > ONE {
                         return Err(Error::Overflow {
                             what: format!("the residual of row {}", row + 1),

@@ -13,7 +13,7 @@ const JITTER: f64 = 1e-10;
 const NEGLIGIBLE: f64 = 1e-14;
 
 /// The points at one kernel.
-pub(super) struct Whitened {
+pub(crate) struct Whitened {
     /// L.
     pub factor: Cholesky,
     /// What was added to the diagonal of `K(W, W)`.
@@ -25,12 +25,18 @@ pub(super) struct Whitened {
 impl Whitened {
     /// Cost O(points³).
     pub fn new(kernel: &Kernel, points: &Table) -> Result<Self> {
+        Self::with_jitter(kernel, points, 0.0)
+    }
+
+    /// The same with no less than so much added to the diagonal.
+    pub fn with_jitter(kernel: &Kernel, points: &Table, least: f64) -> Result<Self> {
         let m = points.rows();
         let mut gram = kernel.gram(points);
         let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
-        gram.add_diagonal(|_| JITTER * level);
+        let added = least.max(JITTER * level);
+        gram.add_diagonal(|_| added);
         let factor = Cholesky::new(gram, "gram matrix of the inducing points")?;
-        let jitter = JITTER * level + factor.jitter;
+        let jitter = added + factor.jitter;
         Ok(Self { factor, jitter, relative: jitter / level })
     }
 

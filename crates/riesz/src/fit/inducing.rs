@@ -68,7 +68,7 @@ fn encode(x: &Table, j: usize, units: &Units) -> Vec<Vec<f64>> {
 }
 
 /// The first of equal rows each.
-pub(super) fn distinct(x: &Table) -> Table {
+pub(crate) fn distinct(x: &Table) -> Table {
     let mut seen = std::collections::HashSet::new();
     let bits = |i: &usize| x.row(*i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
     x.select_rows(&(0..x.rows()).filter(|i| seen.insert(bits(i))).collect::<Vec<_>>())

@@ -1,0 +1,111 @@
+//! A sparse Gaussian process with the values at its inducing points integrated out, from what rows tell these.
+//!
+//! With noise variances `N = σ²W⁻¹` (W diagonal), `K_ZZ = LLᵀ`, `K̂ = K_XZ K_ZZ⁻¹ K_ZX`, `T = L⁻¹K_ZX N⁻¹ K_XZ L⁻ᵀ`, `Λ = I + T`, `c = L⁻¹K_ZX N⁻¹ y`,
+//! and what points leave unexplained of the rows, in units of noise variances, `τ = tr N⁻¹(K - K̂)`:
+//!
+//! ```text
+//! lower = log N(y; 0, K̂ + N) - τ/2                                                    (Titsias 2009)
+//! upper = -½ yᵀ(K̂ + (1 + τ)N)⁻¹y - ½ log det(K̂ + N) - n/2 log 2π                     (Titsias 2014)
+//! α = L⁻ᵀΛ⁻¹c,   Q = L⁻ᵀ(I - Λ⁻¹)L⁻¹
+//! ```
+//!
+//! The upper bound holds since `K + N` is between `K̂ + N` and `K̂ + (1 + τ)N`: no eigenvalue of what is unexplained exceeds their sum. Through Λ everything is of the size
+//! of the points. Several targets are independent; their bounds add.
+
+use super::sums::{Told, overflow};
+use crate::error::{Error, Result};
+use crate::fit::whitened::Whitened;
+use crate::linalg::{Cholesky, Matrix, dot};
+
+/// At one kernel and noise.
+pub(super) struct Collapsed {
+    pub points: Whitened,
+    /// α, points × targets.
+    pub alpha: Matrix,
+    /// The lower bound.
+    pub value: f64,
+    /// T.
+    pub told: Matrix,
+    /// c, points × targets.
+    targets: Matrix,
+    /// `tr yᵀN⁻¹y`.
+    squares: f64,
+    /// `t log det 2π(K̂ + N)`.
+    volume: f64,
+    /// τ.
+    missed: f64,
+    /// Λ.
+    lambda: Cholesky,
+    /// `Λ⁻¹c`.
+    inner: Matrix,
+}
+
+/// What the bound's slopes are made of: those by `K_XZ` are `N⁻¹(yαᵀ + K_XZ rows)`, those by `K_ZZ` are `L⁻ᵀ points L⁻¹`, those by `k(x_i, x_i)` are `-t/2 N_ii⁻¹`.
+pub(super) struct Adjoint {
+    /// `t Q - ααᵀ`.
+    pub rows: Matrix,
+    pub points: Matrix,
+}
+
+impl Collapsed {
+    /// Cost O(points³).
+    pub fn new(points: Whitened, Told(sums): Told, noise: f64) -> Result<Self> {
+        let (mut told, mut targets) = (sums.gram, sums.targets);
+        [&mut told, &mut targets].into_iter().for_each(|m| m.data_mut().iter_mut().for_each(|v| *v /= noise));
+        let (m, t) = (told.rows(), targets.cols() as f64);
+        let mut lambda = told.clone();
+        lambda.add_diagonal(|_| 1.0);
+        let what = "what rows tell of the inducing points";
+        let lambda = Cholesky::new(lambda, what)?;
+        if lambda.jitter > 0.0 {
+            // No sum of squares: rounding, which is not to be covered up.
+            return Err(Error::NotPositiveDefinite { what, size: m, jitter: points.jitter });
+        }
+        let inner = lambda.solve(targets.clone());
+        let mut alpha = inner.clone();
+        points.factor.solve_upper_in_place(&mut alpha);
+        let squares = sums.squares / noise;
+        let explained: f64 = (0..m).map(|i| told[(i, i)]).sum();
+        // What rough kernel values may seem to explain; less than 0 is rounding.
+        let rough = sums.rows as f64 * sums.rounding * (m as f64).sqrt() / noise;
+        let missed = (sums.prior / noise - explained).max(0.0) + rough;
+        let each = (std::f64::consts::TAU * noise).ln();
+        let volume = t * (lambda.log_det() + sums.rows as f64 * each - sums.log_weights);
+        let square = squares - dot(targets.data(), inner.data());
+        let value = -0.5 * (square + volume + t * missed);
+        if !value.is_finite() {
+            return Err(overflow());
+        }
+        Ok(Self { points, alpha, value, told, targets, squares, volume, missed, lambda, inner })
+    }
+
+    /// The upper bound. Cost O(points³).
+    pub fn upper(&self) -> Result<f64> {
+        let larger = 1.0 + self.missed;
+        let mut sum = self.told.clone();
+        sum.add_diagonal(|_| larger);
+        let solved = Cholesky::new(sum, "what rows tell of the inducing points")?.solve(self.targets.clone());
+        let square = (self.squares - dot(self.targets.data(), solved.data())) / larger;
+        Some(-0.5 * (square + self.volume)).filter(|value| value.is_finite()).ok_or_else(overflow)
+    }
+
+    /// Cost O(points³).
+    pub fn adjoint(&self) -> Adjoint {
+        let t = self.alpha.cols() as f64;
+        let left = self.lambda.inverse();
+        let mut points = self.inner.matmul(&self.inner.transpose());
+        for ((v, told), left) in points.data_mut().iter_mut().zip(self.told.data()).zip(left.data()) {
+            *v = -0.5 * (*v + t * (told + left));
+        }
+        // Λ - 2I + Λ⁻¹ is T - I + Λ⁻¹.
+        points.add_diagonal(|_| 0.5 * t);
+        let mut rows = left;
+        rows.data_mut().iter_mut().for_each(|v| *v *= -t);
+        rows.add_diagonal(|_| t);
+        self.points.factor.solve_upper_in_place(&mut rows);
+        self.points.factor.solve_upper_of_rows(&mut rows);
+        let mean = self.alpha.matmul(&self.alpha.transpose());
+        rows.data_mut().iter_mut().zip(mean.data()).for_each(|(v, mean)| *v -= mean);
+        Adjoint { rows, points }
+    }
+}

@@ -1,0 +1,274 @@
+//! Sparse Gaussian process regression (Titsias 2009): what many rows tell a few inducing points.
+
+mod collapsed;
+mod evidence;
+mod sums;
+
+use collapsed::Collapsed;
+use evidence::Rows;
+pub use sums::{KernelSums, SparsePosterior};
+
+use super::evidence::{self as search, Maximum, Search};
+use super::gp::Tune;
+use super::inducing::inducing_points;
+use super::targets::{Targets, check_noise, check_row_noise};
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
+use crate::kernel::{Kernel, Parameter};
+use crate::linalg::Matrix;
+use crate::posterior::{Covariance, Posterior};
+use crate::stop::Watch;
+use crate::table::Table;
+
+/// Of more rows than these, so many are looked at when tuning, where nobody says.
+const TUNING_ROWS: usize = 20_000;
+
+/// The inducing points, which stay where they are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Landmarks {
+    /// So many, or as many as there are different rows, as [`inducing_points`](super::inducing_points) chooses them with the seed.
+    Count(usize),
+    /// These: rows of the same columns.
+    Points(Table),
+}
+
+/// Gaussian process regression of many rows through few inducing points: the model of [`GaussianProcess`](super::GaussianProcess), whose posterior is the best that is known by
+/// the values at the points (Titsias 2009, "Variational learning of inducing variables in sparse Gaussian processes"). Kernel and noise are tuned by the lower bound of the evidence,
+/// so that more points are never worse; how far it is from the evidence is at most the difference of the two bounds.
+///
+/// ```
+/// use riesz::fit::SparseGaussianProcess;
+/// use riesz::{Kernel, Matrix, Table};
+///
+/// let rows: Vec<[f64; 1]> = (0..500).map(|i| [f64::from(i) / 50.0]).collect();
+/// let y = Matrix::column_vector(rows.iter().map(|r| 10.0 + r[0].sin()).collect());
+/// let fit = SparseGaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1, 20).fit(&Table::from_rows(&rows)?, &y)?;
+/// assert_eq!(fit.model.points.rows(), 20);
+/// let new = Table::from_rows(&[[3.31], [60.0]])?;
+/// let (mean, sd) = (fit.model.predict(&new)?, fit.posterior().sd(&new)?);
+/// assert!((mean[(0, 0)] - (10.0 + 3.31_f64.sin())).abs() < 0.01);
+/// assert!(sd[(0, 0)] < 0.01 && sd[(1, 0)] > 0.1); // far from the data it knows little
+/// assert!(fit.lower <= fit.upper);
+/// # Ok::<(), riesz::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SparseGaussianProcess {
+    /// The prior covariance; where tuning starts. With `normalize_y` in units of the normalised target.
+    pub kernel: Kernel,
+    /// Variance of the noise, > 0; where tuning starts. With `normalize_y` in units of the normalised target.
+    pub noise: f64,
+    /// Known variances ≥ 0 of the errors of single rows, on top of `noise`, always in the target's own squared units. `None` for none.
+    pub row_noise: Option<Vec<f64>>,
+    /// The inducing points.
+    pub landmarks: Landmarks,
+    /// As [`GaussianProcess::normalize_y`](super::GaussianProcess::normalize_y).
+    pub normalize_y: bool,
+    /// What is tuned.
+    pub tune: Tune,
+    /// Of more rows than these, tuning looks at so many, drawn with the seed; the model is of all rows. `None` for 20,000.
+    pub tuning_rows: Option<usize>,
+    /// As [`GaussianProcess::bounds`](super::GaussianProcess::bounds).
+    pub bounds: Option<Vec<(f64, f64)>>,
+    /// Runs of the optimiser from random places within the bounds, besides the run from the start.
+    pub restarts: usize,
+    /// Seed of these places, of the points and of the rows that tuning looks at. The result depends on it, but not on the number of threads.
+    pub seed: u64,
+}
+
+/// A fitted sparse Gaussian process.
+#[derive(Debug, Clone)]
+pub struct SparseGpFit {
+    /// The posterior mean in the targets' units, over the inducing points. With one target its kernel and [`noise`](Self::noise) are in these
+    /// (squared) units too; several normalised ones have a [`scale`](Covariance::scale) each.
+    pub model: Expansion,
+    /// What is besides the mean: `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹`, N the variances of the noise.
+    pub covariance: Covariance,
+    /// Variance of the noise, in the kernel's units.
+    pub noise: f64,
+    /// The evidence lower bound, of the targets in their own units: no more than `log p(y)`.
+    pub lower: f64,
+    /// No less than `log p(y)` (Titsias 2014, "Variational inference for Gaussian and determinantal point processes").
+    pub upper: f64,
+    /// What was added to the diagonal of `K_ZZ`, in the kernel's units.
+    pub jitter: f64,
+    /// The parameters used, in the order and on the scale of [`SparseGaussianProcess::parameters`].
+    pub theta: Vec<f64>,
+    /// Steps of the optimiser, all runs together.
+    pub steps: usize,
+    /// Evaluations of the bound, all runs together.
+    pub evaluations: usize,
+    /// What to look at: parameters that ended at a bound, runs that failed.
+    pub warnings: Vec<String>,
+}
+
+impl SparseGaussianProcess {
+    /// A process through so many inducing points, whose kernel and noise are tuned from these starts, on normalised targets, without restarts.
+    pub fn new(kernel: Kernel, noise: f64, landmarks: usize) -> Self {
+        Self {
+            kernel,
+            noise,
+            row_noise: None,
+            landmarks: Landmarks::Count(landmarks),
+            normalize_y: true,
+            tune: Tune::KernelAndNoise,
+            tuning_rows: None,
+            bounds: None,
+            restarts: 0,
+            seed: 0,
+        }
+    }
+
+    /// Names and starting values of what can be tuned, on the tuning scale: the kernel's parameters, then the
+    /// logarithm of the noise.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let mut all = self.kernel.parameters();
+        all.push(Parameter { name: "noise".into(), log_value: self.noise.ln() });
+        all
+    }
+
+    /// Fits to `y` (rows × targets). For n rows of d columns and m points, cost O(n m (d + m) + m³), and when tuning as much and O(n m) a parameter for each
+    /// evaluation, n being the rows that tuning looks at; memory O(m²) besides the rows.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if a target to
+    /// be normalised is constant; [`Error::Overflow`] if the kernel is; [`Error::NotPositiveDefinite`].
+    pub fn fit(&self, x: &Table, y: &Matrix) -> Result<SparseGpFit> {
+        self.fit_until(x, y, Watch::nobody())
+    }
+
+    /// As [`fit`](Self::fit), a step an evaluation of the bound.
+    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: Watch<'_>) -> Result<SparseGpFit> {
+        let targets = self.check(x, y)?;
+        let points = self.points(x)?;
+        let own_noise = self.row_noise.as_deref();
+        let all = Rows { x, y: &targets.values, own_noise, points: &points, watch };
+        let found = self.search(all, targets.variance)?;
+        let tuned = found.evaluations > 0;
+        let (kernel, noise) = if tuned { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
+        let (kernel, noise) = (targets.variance * kernel, targets.variance * noise);
+        super::check_range(&kernel, x)?;
+        let SparsePosterior { mut coef, mut covariance, lower, upper, jitter } =
+            all.collapsed(&kernel, noise)?.posterior()?;
+        for j in 0..points.rows() {
+            coef.row_mut(j).iter_mut().zip(&targets.scale).for_each(|(a, s)| *a *= s);
+        }
+        let units = targets.units();
+        let (lower, upper) = (lower - units, upper - units);
+        covariance.scale.clone_from(&targets.scale);
+        let mut model = Expansion::new(kernel, points, coef, targets.center)?;
+        model.card = vec![
+            Fact::new("model", "sparse Gaussian process regression"),
+            Fact::new("landmarks", model.points.rows()),
+            Fact::measured("noise", noise),
+        ];
+        if targets.variance != 1.0 {
+            // Both the units of the kernel and those in which the noise is given.
+            model.card[2].name = "noise, in squared units of the target".into();
+            let given = noise / targets.variance;
+            model.card.push(Fact::measured("noise, in units of the standardised target", given));
+        }
+        if own_noise.is_some() {
+            model.card.push(Fact::new("noise of single rows", "given"));
+        }
+        model.card.push(Fact::measured("log marginal likelihood, at least", lower));
+        model.card.push(Fact::measured("log marginal likelihood, at most", upper));
+        model.card.push(Fact::measured("jitter", jitter));
+        if tuned && self.tuning_rows() < x.rows() {
+            model.card.push(Fact::new("rows that tuning looked at", self.tuning_rows()));
+        }
+        model.card.extend(found.facts(tuned.then_some(self.restarts)));
+        let Maximum { theta, steps, evaluations, warnings, .. } = found;
+        Ok(SparseGpFit {
+            model,
+            covariance,
+            noise,
+            lower,
+            upper,
+            jitter,
+            theta,
+            steps,
+            evaluations,
+            warnings,
+        })
+    }
+
+    /// The evidence lower bound and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters), over all rows, in the targets' own units. Cost
+    /// O(n m (d + m) + m³) and O(n m) a parameter for n rows of d columns and m points; memory O(m²) besides the rows.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    pub fn evidence_lower_bound(&self, x: &Table, y: &Matrix, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let targets = self.check(x, y)?;
+        search::check("theta", "numbers", theta.len(), &self.parameters())?;
+        let (own_noise, watch) = (self.row_noise.as_deref(), Watch::nobody());
+        let rows = Rows { x, y: &targets.values, own_noise, points: &self.points(x)?, watch };
+        let (value, gradient) = self.evidence(rows, targets.variance, theta)?;
+        Ok((value - targets.units(), gradient))
+    }
+
+    /// The best parameters, by some of the rows.
+    fn search(&self, all: Rows<'_>, variance: f64) -> Result<Maximum> {
+        let parameters = self.parameters();
+        let free = self.tune.free(parameters.len());
+        let some = (!free.is_empty() && self.tuning_rows() < all.x.rows()).then(|| {
+            let places = all.x.sample_rows(self.tuning_rows(), self.seed);
+            let own_noise = all.own_noise.map(|own| places.iter().map(|&i| own[i]).collect::<Vec<f64>>());
+            (all.x.select_rows(&places), all.y.select_rows(&places), own_noise)
+        });
+        let rows = match &some {
+            None => all,
+            Some((x, y, own_noise)) => Rows { x, y, own_noise: own_noise.as_deref(), ..all },
+        };
+        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
+        let search = Search { bounds, restarts, seed: self.seed, ..Search::default() };
+        search::maximise(&parameters, free, search, rows.watch, |theta| self.evidence(rows, variance, theta))
+    }
+
+    fn evidence(&self, rows: Rows<'_>, variance: f64, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let (kernel, noise) = self.at(theta);
+        let (kernel, noise) = (variance * kernel, variance * noise);
+        super::check_range(&kernel, rows.x)?;
+        let at: Collapsed = rows.collapsed(&kernel, noise)?;
+        Ok((at.value, rows.gradient(&kernel, noise, &at)?))
+    }
+
+    fn at(&self, theta: &[f64]) -> (Kernel, f64) {
+        let (kernel, noise) = theta.split_at(theta.len() - 1);
+        (self.kernel.with_parameters(kernel), noise[0].exp())
+    }
+
+    fn tuning_rows(&self) -> usize {
+        self.tuning_rows.unwrap_or(TUNING_ROWS)
+    }
+
+    fn points(&self, x: &Table) -> Result<Table> {
+        match &self.landmarks {
+            Landmarks::Count(count) => inducing_points(x, *count, self.seed),
+            Landmarks::Points(points) if points.rows() == 0 => {
+                Err(Error::TooFew { what: "the table of landmarks".into(), needed: 1, unit: "row is" })
+            }
+            Landmarks::Points(points) => points.conform(x.columns()),
+        }
+    }
+
+    fn check(&self, x: &Table, y: &Matrix) -> Result<Targets> {
+        super::check(x, y.rows(), 2)?;
+        self.kernel.validate(x.width())?;
+        check_noise(self.noise)?;
+        if let Some(rows) = self.tuning_rows.filter(|rows| *rows < 2) {
+            return Err(Error::parameter("tuning_rows", rows, "tuning looks at two rows or more"));
+        }
+        if let Some(row_noise) = &self.row_noise {
+            check_row_noise(row_noise, y, self.normalize_y, "one a row of the table")?;
+        }
+        Targets::new(y, None, self.normalize_y)
+    }
+}
+
+impl SparseGpFit {
+    /// The posterior of f.
+    pub fn posterior(&self) -> Posterior<'_> {
+        Posterior::of(&self.model, &self.covariance)
+    }
+}

@@ -1,0 +1,78 @@
+"""Reference answers for sparse Gaussian process regression.
+
+    python3 -m venv venv && venv/bin/pip install 'numpy<2' gpflow tensorflow
+    venv/bin/python scripts/oracles/sparse_gp.py
+
+writes crates/riesz/tests/data/gp/gpflow.json: data, inducing points, and what GPflow's SGPR makes of them: the evidence lower bound, the
+upper bound, the slopes of the lower one in the logarithms of the kernel's scale, its length scales and the noise, and means and standard
+deviations of the latent function at new rows.
+"""
+
+import json
+import os
+from pathlib import Path
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "crates/riesz/tests/data/gp/gpflow.json"
+# What riesz adds to the diagonal, for kernels whose scale it is multiplied by here.
+JITTER = 1e-10
+
+
+def case(name, kernel, profile, x, y, points, new):
+    gpflow.config.set_default_jitter(JITTER * float(kernel.variance.numpy()))
+    model = gpflow.models.SGPR((x, y), kernel, points, noise_variance=0.15)
+    parameters = [kernel.variance, kernel.lengthscales, model.likelihood.variance]
+    with tf.GradientTape() as tape:
+        value = model.elbo()
+    slopes = tape.gradient(value, [p.unconstrained_variable for p in parameters])
+    with tf.GradientTape() as tape:
+        total = tf.add_n([tf.reduce_sum(tf.math.log(p.transform(p.unconstrained_variable))) for p in parameters])
+    ratios = tape.gradient(total, [p.unconstrained_variable for p in parameters])
+    mean, variance = model.predict_f(new)
+    # GPflow's own counts the determinant once, however many targets there are.
+    each = [gpflow.models.SGPR((x, y[:, [o]]), kernel, points, noise_variance=0.15) for o in range(y.shape[1])]
+    return {
+        "name": name,
+        "profile": profile,
+        "scale": float(kernel.variance.numpy()),
+        "lengthscale": np.ravel(kernel.lengthscales.numpy()).tolist(),
+        "noise": 0.15,
+        "lower": float(value.numpy()),
+        "upper": float(sum(one.upper_bound().numpy() for one in each)),
+        "gradient": np.concatenate([np.ravel(slope / ratio) for slope, ratio in zip(slopes, ratios)]).tolist(),
+        "mean": mean.numpy().tolist(),
+        "sd": np.sqrt(variance.numpy()).tolist(),
+    }
+
+
+def main():
+    rng = np.random.default_rng(20240607)
+    x = rng.normal(size=(60, 3)).round(4)
+    y = np.stack([np.sin(2 * x[:, 0]) + x[:, 1], x[:, 1] * x[:, 2]], axis=1)
+    y = (y + 0.3 * rng.normal(size=y.shape)).round(4)
+    points, new = rng.normal(size=(12, 3)).round(4), rng.normal(size=(5, 3)).round(4)
+    of = gpflow.kernels
+    value = {
+        "made_by": f"scripts/oracles/sparse_gp.py with GPflow {gpflow.__version__}",
+        "x": x.tolist(),
+        "y": y.tolist(),
+        "points": points.tolist(),
+        "new": new.tolist(),
+        "cases": [
+            case("one target", of.SquaredExponential(1.3, [0.9, 1.4, 2.5]), "gaussian", x, y[:, :1], points, new),
+            case("two targets", of.SquaredExponential(1.3, [0.9, 1.4, 2.5]), "gaussian", x, y, points, new),
+            case("matern 3/2", of.Matern32(0.8, [1.9, 1.1, 3.0]), "matern32", x, y[:, :1], points, new),
+        ],
+    }
+    OUT.write_text(json.dumps(value, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
