@@ -136,6 +136,31 @@ def test_ridges_are_chosen_on_folds_and_smaller_numbers_of_landmarks_told(data):
     assert {landmarks for landmarks, _, _ in fit.tried} == {60, 30, 15}
 
 
+def test_a_process_knows_how_sure_it_is(data):
+    """Against the formulas in numpy, from the landmarks, kernel and noise that it found."""
+    options = {"landmarks": 40, "kernel": "rbf(a, b, c)", "features": ["a", "b", "c"]}
+    fit = distributed.fit(data, "y", model="gp", **options)
+    rows = table().to_pandas()
+    new = rows[["a", "b", "c"]].iloc[:50]
+    mean, sd = fit.expansion.predict(new, return_std=True)
+    terms = json.loads(fit.expansion._core.kernel)["terms"][0]
+    lengths, scale = np.array(terms["factors"][0]["lengthscale"]), terms["scale"]
+
+    def k(u, v):
+        return scale * np.exp(-0.5 * (((u[:, None] - v[None]) / lengths) ** 2).sum(axis=-1))
+
+    Z, X = fit.expansion.points, rows[["a", "b", "c"]].to_numpy()
+    P, K, N = k(Z, Z), k(X, Z), k(new.to_numpy(), Z)
+    mu, noise = fit.expansion.intercept[0], fit.alpha
+    A = P + K.T @ K / noise
+    truth = mu + N @ np.linalg.solve(A, K.T @ (rows["y"].to_numpy() - mu)) / noise
+    variance = scale - (N * np.linalg.solve(P, N.T).T).sum(axis=1) + (N * np.linalg.solve(A, N.T).T).sum(axis=1)
+    assert np.abs(mean - truth).max() < 1e-3 and np.abs(sd - np.sqrt(variance)).max() < 1e-3
+    assert fit.bounds(new) is None and 0.1 < noise < 2.0
+    with pytest.raises(ValueError, match="sample_weight"):
+        distributed.fit(data, "y", model="gp", sample_weight="weight", **options)
+
+
 def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
     folder = tmp_path / "work"
     fit = distributed.fit(data, "y", **OPTIONS)
@@ -184,6 +209,7 @@ def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
         ({"kernel": "rbf(z)"}, "'z'"),
         ({"kernel": "rbf(a) + linear(b)"}, "look at all of them"),
         ({"engine": 3}, "engine is a int"),
+        ({"model": "svm"}, "model = 'svm'"),
     ],
 )
 def test_what_cannot_be_is_refused(data, change, message):

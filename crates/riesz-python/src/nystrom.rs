@@ -86,8 +86,8 @@ pub fn plan_fit<'py>(
     made(py, None, move || {
         let sample = survey.sample()?;
         let units = if standardise { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
-        let kernel = job.tuned(&survey, expression.resolve(&sample.x, &units)?)?;
-        Ok(job.plan(&survey, kernel)?.to_bytes())
+        let tuned = job.tuned(&survey, expression.resolve(&sample.x, &units)?)?;
+        Ok(job.plan(&survey, tuned)?.to_bytes())
     })
 }
 
@@ -189,11 +189,16 @@ impl Solution {
         PyBytes::new(py, &self.solution.coefficients.to_bytes())
     }
 
-    /// Takes a step by what they leave of all rows.
-    fn correct(&mut self, residual: &[u8]) -> PyResult<()> {
+    /// Whether a pass over all rows, after so many, has something to do.
+    fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
+        self.solution.wants_pass(corrections, passes)
+    }
+
+    /// Does what that pass was for, with what coefficients leave of all rows.
+    fn take(&mut self, residual: &[u8], corrections: usize, passes: usize) -> PyResult<()> {
         let residual =
             Residual::from_bytes(&self.plan, &self.solution.coefficients, residual).map_err(raise)?;
-        self.solution.correct(&residual).map_err(raise)
+        self.solution.take(&residual, corrections, passes).map_err(raise)
     }
 
     /// Proved bounds at rows, rows × targets; `None` if there are none.
@@ -218,6 +223,25 @@ impl Solution {
         let model = Expansion { model: Arc::new(fitted.model), covariance: None, groups: None };
         Ok((Py::new(py, model)?, fitted.warnings, self.solution.ridge))
     }
+}
+
+/// The Gaussian process that all rows make, with its posterior.
+#[pyfunction]
+pub fn landmark_process(
+    py: Python<'_>,
+    plan: &[u8],
+    statistics: &[u8],
+    name: String,
+) -> PyResult<(Py<Expansion>, f64)> {
+    let plan = self::plan(plan)?;
+    let statistics = Statistics::from_bytes(&plan, statistics).map_err(raise)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let work = move || nystrom::process(&plan, &statistics);
+    let mut fitted = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    fitted.model.output_names = vec![name];
+    let covariance = fitted.covariance.map(Arc::new);
+    let model = Expansion { model: Arc::new(fitted.model), covariance, groups: None };
+    Ok((Py::new(py, model)?, fitted.noise.unwrap_or(f64::NAN)))
 }
 
 /// A name for a plan, and how many landmarks it has.

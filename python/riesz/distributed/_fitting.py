@@ -34,6 +34,9 @@ class _Shared:
 
 _Task = tuple[int, Unit]
 
+#: How a Gaussian process is learnt: where the noise starts, in units of the standardised target, and what is tuned.
+PROCESS = {"noise": 0.1, "tune": "kernel_and_noise", "normalize_y": True, "restarts": 0}
+
 
 def _levels(shared: _Shared, task: _Task) -> bytes:
     return json.dumps(levels_of(shared.data, task[1])).encode()
@@ -90,7 +93,7 @@ class LandmarkFit:
     expansion : riesz.Expansion
         The model, with the landmarks as its points: for :class:`riesz.Explainer`, :func:`riesz.distributed.explain`, files.
     alpha : float
-        The ridge, given or chosen.
+        The ridge, given or chosen; of a Gaussian process the variance of the noise.
     rows, landmarks : int
     plan : str
         A name for kernel, landmarks and rounding: SHA-256.
@@ -114,6 +117,8 @@ class LandmarkFit:
         shape (rows, targets); ``None`` without a correction, and where rounding may decide the solution."""
         from .._data import as_numbers
 
+        if self._solution is None:
+            return None
         names, levels = self.expansion.feature_names, self.expansion.levels
         return self._solution.bounds((names, levels, as_numbers(X, names, levels=levels)))
 
@@ -123,6 +128,7 @@ def fit(
     target: str | Sequence[str],
     *,
     landmarks: int,
+    model: str = "krr",
     kernel: str = "rbf",
     alpha: float | str = "auto",
     fit_intercept: bool = True,
@@ -138,7 +144,8 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> LandmarkFit:
     """Kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the kernel's functions of so many landmarks
-    and a constant.
+    and a constant; or with ``model="gp"`` a Gaussian process that knows all rows through them (Titsias 2009), whose kernel and
+    noise are learnt from 10,000 rows of the sample and 500 landmarks.
 
     Rows are read three times: for a sample of which landmarks are drawn (randomly pivoted Cholesky) and columns standardised, for
     statistics, and for a correction of the solution. The result does not depend on files, row groups, order, engine or workers.
@@ -152,6 +159,9 @@ def fit(
     landmarks : int
         Rows that stand for all, at most. Cost is ``rows * landmarks²``, memory of a worker some ``40 landmarks²`` bytes, and with
         ``alpha="auto"`` that for every fold.
+    model : {"krr", "gp"}
+        A Gaussian process has one target and no weights, and its expansion a posterior: standard deviations, covariances.
+        ``alpha``, ``fit_intercept``, ``folds`` and ``corrections`` are those of a ridge regression.
     kernel : str
         An expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``.
     alpha : float or "auto"
@@ -179,6 +189,8 @@ def fit(
     targets = [target] if isinstance(target, str) else list(target)
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
+    if model not in ("krr", "gp"):
+        raise ValueError(f"model = {model!r}: it is 'krr' or 'gp'")
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'")
     rows = opened(data, targets, features, sample_weight, categorical)
@@ -191,6 +203,7 @@ def fit(
             "fixed_kernel": fixed_kernel,
             "corrections": corrections,
             "seed": seed,
+            "process": PROCESS | ({"tune": "noise"} if fixed_kernel else {}) if model == "gp" else None,
         }
     )
     chosen = engine_of(engine)
@@ -214,15 +227,20 @@ def fit(
     statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
     if len(_core.counted_units(plan, statistics)) != len(units):
         raise RuntimeError("the engine did not add up all units")
-    solution = _core.Solution(plan, statistics, job)
-    for correction in range(corrections):
-        shared = replace(shared, coefficients=solution.coefficients, correction=correction)
-        if folder is not None:
-            put(os.path.join(folder, f"coefficients-{correction}.json"), shared.coefficients)
-        solution.correct(chosen.reduce("residual", shared, units, _residual, _all_residuals))
-    model, said_of_fit, ridge = solution.fitted(targets)
-    for warning in said_of_fit:
-        warnings.warn(warning, stacklevel=2)
     digest, count = _core.plan_facts(plan)
     total = sum(unit.rows for _, unit in units)
-    return LandmarkFit(Expansion._wrap(model), ridge, total, count, digest, statistics, solution.tried, solution)
+    if model == "gp":
+        process, noise = _core.landmark_process(plan, statistics, targets[0])
+        return LandmarkFit(Expansion._wrap(process), noise, total, count, digest, statistics, [], None)
+    solution = _core.Solution(plan, statistics, job)
+    passes = 0
+    while solution.wants_pass(corrections, passes):
+        shared = replace(shared, coefficients=solution.coefficients, correction=passes)
+        if folder is not None:
+            put(os.path.join(folder, f"coefficients-{passes}.json"), shared.coefficients)
+        solution.take(chosen.reduce("residual", shared, units, _residual, _all_residuals), corrections, passes)
+        passes += 1
+    expansion, said_of_fit, ridge = solution.fitted(targets)
+    for warning in said_of_fit:
+        warnings.warn(warning, stacklevel=2)
+    return LandmarkFit(Expansion._wrap(expansion), ridge, total, count, digest, statistics, solution.tried, solution)

@@ -153,6 +153,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input("say where to write the model: -o FILE"));
     }
     let job = args.model.job(&args.values()?, global.seed).map_err(|error| args.settings.spelt(error))?;
+    // These are in memory, through landmarks or not.
+    let job = job.filter(|job| job.process.is_none() || args.row_noise.is_none() && args.target.len() == 1);
     let like = args.table.source(Path::new(""));
     let data = match &job {
         Some(_) => Some(Dataset::open(&args.data, &like)?),

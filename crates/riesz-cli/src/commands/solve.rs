@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::explanation::Fact;
-use riesz::fit::nystrom::{Residual, Solution, Statistics, Store, fitted, names};
+use riesz::fit::Fitted;
+use riesz::fit::nystrom::{Residual, Solution, Statistics, Store, fitted, names, process};
 use riesz::format::model::SavedModel;
 
 use crate::args::Global;
 use crate::commands::fit::written;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::checkpoint::planned;
+use crate::io::checkpoint::{Request, planned};
 use crate::io::input::{name_of, read_file};
 use crate::io::output::Output;
 
@@ -69,41 +70,55 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             all.units().len()
         ));
     }
+    if plan.prior.is_some() {
+        return finished(&request, process(&plan, &all)?, output, as_json, console);
+    }
     let mut solution = Solution::new(&plan, &all, &request.job.penalties())?;
-    for correction in 0.. {
+    let (corrections, mut passes) = (request.job.corrections, 0);
+    while solution.wants_pass(corrections, passes) {
         let coefficients = solution.coefficients.clone();
-        store.put(&names::coefficients(correction), &coefficients.to_bytes())?;
+        store.put(&names::coefficients(passes), &coefficients.to_bytes())?;
         let mut left = Residual::empty(&plan, &coefficients);
         let mut missing = None;
         for &unit in all.units() {
-            let name = names::residual(correction, unit);
+            let name = names::residual(passes, unit);
             match store.get(&name)? {
-                Some(bytes) => left.merge(
-                    &Residual::from_bytes(&plan, &coefficients, &bytes)
-                        .map_err(|e| Failure::from(e).about(&name))?,
-                )?,
+                Some(bytes) => {
+                    let own = Residual::from_bytes(&plan, &coefficients, &bytes);
+                    left.merge(&own.map_err(|e| Failure::from(e).about(&name))?)?;
+                }
                 None => missing = missing.or(Some(unit)),
             }
         }
         if let Some(unit) = missing {
-            if correction == 0 {
-                console.note(format!(
-                    "not corrected, without a certificate: 'riesz statistics {} --unit {unit} --residual' and so on, then solve again",
-                    name_of(&args.plan)
-                ));
-            }
+            let what = if passes < corrections { "not corrected" } else { "without a certificate" };
+            console.note(format!(
+                "{what}: 'riesz statistics {} --unit {unit} --residual' and so on, then solve again",
+                name_of(&args.plan)
+            ));
             break;
         }
-        solution.correct(&left)?;
+        solution.take(&left, corrections, passes)?;
+        passes += 1;
     }
-    let fitted = fitted(&solution)?;
+    finished(&request, fitted(&solution)?, output, as_json, console)
+}
+
+/// Writes the model, with the posterior of a process.
+fn finished(
+    request: &Request,
+    fitted: Fitted,
+    output: Output,
+    as_json: bool,
+    console: Console,
+) -> Result<()> {
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
-    let mut model = fitted.model;
+    let (mut model, covariance) = (fitted.model, fitted.covariance);
     model.output_names.clone_from(&request.roles.targets);
     model.card.push(Fact::new("data", request.data.name()));
     model.card.push(Fact::new("standardised", if request.standardised { "yes" } else { "no" }));
     model.card.push(Fact::new("kernel expression", &request.kernel));
     model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.card.clone();
-    written(&SavedModel { model, covariance: None, groups: None }, output, &summary, as_json, console)
+    written(&SavedModel { model, covariance, groups: None }, output, &summary, as_json, console)
 }

@@ -8,11 +8,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum, Search};
+use super::nystrom::{Job, Learning};
 use super::sparse_gp::SparseGaussianProcess;
 use super::targets::{Targets, check_noise, check_row_noise};
-use super::task::{
-    FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task, no_job,
-};
+use super::task::{FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -20,7 +19,7 @@ use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::memory::hold;
 use crate::posterior::{Covariance, Known, Posterior, prior_of_sums};
-use crate::setting::{self, Setting};
+use crate::setting::{self, Setting, SettingValues};
 use crate::stop::Watch;
 use crate::table::Table;
 
@@ -44,17 +43,12 @@ pub(super) static KIND: ModelKind = ModelKind {
     takes: &[Input::RowNoise],
     posterior: true,
     fit: fit_task,
-    job: no_job,
+    job: landmark_job,
 };
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let noise = task.settings.number(NOISE.name);
-    let tune = match (task.fixed_kernel(), noise) {
-        (true, Some(_)) => Tune::Nothing,
-        (true, None) => Tune::Noise,
-        (false, Some(_)) => Tune::Kernel,
-        (false, None) => Tune::KernelAndNoise,
-    };
+    let tune = Tune::asked(&task.settings);
     let (noise, y) = (noise.unwrap_or(START), task.numbers()?);
     let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
     if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
@@ -98,6 +92,32 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         log_marginal_likelihood: Some(fit.log_marginal_likelihood),
         ..fit.model.into()
     })
+}
+
+/// What settings ask of a fit by units of rows.
+fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
+    let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
+    let noise = settings.number(NOISE.name);
+    let learning = Learning {
+        noise: noise.unwrap_or(START),
+        tune: Tune::asked(settings),
+        normalize_y: settings.switch(NORMALIZE_Y.name).unwrap_or(true),
+        restarts: settings.count(RESTARTS.name).unwrap_or(0),
+    };
+    Ok(Some(Job { process: Some(learning), corrections: 0, seed, ..Job::new(landmarks) }))
+}
+
+impl Tune {
+    /// What settings leave to be tuned.
+    fn asked(settings: &SettingValues) -> Self {
+        let fixed = settings.switch(FIXED_KERNEL.name).unwrap_or(false);
+        match (fixed, settings.number(NOISE.name)) {
+            (true, Some(_)) => Self::Nothing,
+            (true, None) => Self::Noise,
+            (false, Some(_)) => Self::Kernel,
+            (false, None) => Self::KernelAndNoise,
+        }
+    }
 }
 
 /// What is tuned by maximising the marginal likelihood.

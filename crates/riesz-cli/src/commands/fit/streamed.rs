@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use riesz::fit::nystrom::{Accumulator, Heed, Job, Plan, Source, Store, Survey, fit, fitted, names};
+use riesz::fit::nystrom::{Accumulator, Heed, Job, Plan, Source, Store, Survey, fit, names};
 use riesz::kernel::{KernelExpression, Units};
 
 use super::{Args, Learnt};
@@ -63,16 +63,15 @@ pub fn run(
     let mut reading = request.data.rows(&request.roles);
     let heed = Heed::default();
     store.found = 0;
-    let solution = watched(&console, "fitting", &heed.progress.clone(), || {
+    let mut fitted = watched(&console, "fitting", &heed.progress.clone(), || {
         fit(&mut reading, &mut store, (&request.job, &plan), units, &heed)
     })?;
     if store.found > 0 {
         console.note(format!("{} results were there from before", store.found));
     }
-    let mut fitted = fitted(&solution)?;
     fitted.model.output_names.clone_from(&request.roles.targets);
     let groups = args.groups.as_deref().map(|g| read_groups(g, plan.landmarks.columns())).transpose()?;
-    Ok(Some(Learnt { fitted, groups, name: request.data.name(), rows: solution.rows(), score: None }))
+    Ok(Some(Learnt { fitted, groups, name: request.data.name(), rows: plan.rows, score: None }))
 }
 
 /// The first pass, and what follows from it.
@@ -91,19 +90,19 @@ fn planned(request: &Request, console: &Console) -> Result<Plan> {
     let units =
         if request.standardised { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
     let kernel = KernelExpression::parse(&request.kernel)?.resolve(&sample.x, &units)?;
-    let kernel = watched(console, "choosing length scales", &riesz::Progress::default(), || {
+    let tuned = watched(console, "choosing length scales", &riesz::Progress::default(), || {
         request.job.tuned(&survey, kernel)
     })?;
-    if !kernel.is_bounded() {
+    if !tuned.0.is_bounded() {
         let mut largest = survey.clone();
         each(&request.data, &mut reading, |rows| {
-            largest.add_kernel(&kernel, &rows.x);
+            largest.add_kernel(&tuned.0, &rows.x);
             Ok(())
         })?;
         survey = largest;
     }
     let plan = watched(console, "choosing landmarks", &riesz::Progress::default(), || {
-        request.job.plan(&survey, kernel)
+        request.job.plan(&survey, tuned)
     })?;
     estimate(&plan, &survey, request.job.corrections, console)?;
     Ok(plan)
@@ -155,11 +154,7 @@ pub fn check(args: &Args) -> Result<()> {
     if args.plan_only && args.checkpoint.is_none() {
         return Err(Failure::input("--plan-only keeps a plan for later: say where, with --checkpoint DIR"));
     }
-    let unused = [
-        ("--row-noise", args.row_noise.is_some()),
-        ("--posterior", args.posterior),
-        ("--protect", !args.protect.is_empty()),
-    ];
+    let unused = [("--row-noise", args.row_noise.is_some()), ("--protect", !args.protect.is_empty())];
     match unused.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => {
             Err(Failure::input(format!("{flag} belongs to fits without landmarks: leave it out")))

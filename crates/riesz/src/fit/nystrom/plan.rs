@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::landmarks::landmarks;
+use super::process::Prior;
 use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -54,6 +55,8 @@ pub struct Plan {
     fused: bool,
     /// The kernel.
     pub kernel: Kernel,
+    /// Noise and mean of a Gaussian process.
+    pub prior: Option<Prior>,
     /// The rows that stand for all.
     pub landmarks: Table,
     /// The share of the kernel's trace over the candidates that landmarks leave unexplained.
@@ -77,7 +80,7 @@ impl Plan {
     ///
     /// # Errors
     /// Those of the kernel; [`Error::TooFew`] without rows; [`Error::Target`] for a target that is the same in all rows.
-    pub fn new(survey: &Survey, kernel: Kernel, choice: Choice) -> Result<Self> {
+    pub fn new(survey: &Survey, kernel: Kernel, prior: Option<Prior>, choice: Choice) -> Result<Self> {
         let sample = survey.sample()?;
         kernel.validate(sample.x.width())?;
         let bound = match kernel.largest() {
@@ -96,6 +99,7 @@ impl Plan {
         Ok(Self {
             format: FORMAT,
             fused: fused(),
+            prior,
             landmarks: sample.x.select_rows(&found.rows),
             unexplained: found.unexplained,
             rows: survey.rows,

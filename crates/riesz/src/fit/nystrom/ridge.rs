@@ -126,6 +126,20 @@ impl Solution {
         Ok(())
     }
 
+    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to correct, or, once these are made
+    /// and could not be certified, to prove how near the solution is.
+    pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
+        passes < corrections || passes == corrections && corrections > 0 && self.certificate.is_none()
+    }
+
+    /// Does with the residual of such a pass what it was for.
+    ///
+    /// # Errors
+    /// As [`correct`](Self::correct).
+    pub fn take(&mut self, residual: &Residual, corrections: usize, passes: usize) -> Result<()> {
+        if passes < corrections { self.correct(residual) } else { self.prove(residual) }
+    }
+
     fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
         let (plan, rows, ridge, coefficients) =
             (&self.plan, self.rows, self.ridge, &self.coefficients.values);

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Choice, Plan};
+use super::process::{Learning, Prior, process};
 use super::residual::{Coefficients, Residual};
 use super::ridge::{Penalties, Solution};
 use super::rows::Rows;
@@ -78,6 +79,9 @@ pub struct Job {
     pub corrections: usize,
     /// Of the sample, landmarks and folds.
     pub seed: u64,
+    /// How a Gaussian process is learnt; `None` for a ridge regression.
+    #[serde(default)]
+    pub process: Option<Learning>,
 }
 
 impl Job {
@@ -91,11 +95,12 @@ impl Job {
             fixed_kernel: false,
             corrections: 1,
             seed: 0,
+            process: None,
         }
     }
 
     fn choice(&self) -> Choice {
-        let folds = if self.ridge.is_some() { 1 } else { self.folds };
+        let folds = if self.ridge.is_some() || self.process.is_some() { 1 } else { self.folds };
         Choice { landmarks: self.landmarks, folds, seed: self.seed }
     }
 
@@ -104,11 +109,19 @@ impl Job {
         Survey::new(columns, targets, weighted, self.choice().candidates(), self.seed)
     }
 
-    /// The kernel that the fit is to have, tuned on the sample of a survey unless it is kept.
+    /// The kernel that the fit is to have, tuned on the sample of a survey unless it is kept, and the prior of a Gaussian process.
     ///
     /// # Errors
     /// Those of the fits that are tried.
-    pub fn tuned(&self, survey: &Survey, kernel: Kernel) -> Result<Kernel> {
+    pub fn tuned(&self, survey: &Survey, kernel: Kernel) -> Result<(Kernel, Option<Prior>)> {
+        if let Some(learning) = &self.process {
+            let (kernel, prior) = learning.prior(&survey.sample()?, kernel, self.landmarks, self.seed)?;
+            return Ok((kernel, Some(prior)));
+        }
+        Ok((self.of_ridge(survey, kernel)?, None))
+    }
+
+    fn of_ridge(&self, survey: &Survey, kernel: Kernel) -> Result<Kernel> {
         if self.fixed_kernel || self.ridge.is_some() || kernel.with_lengthscales_times(1.0).is_none() {
             return Ok(kernel);
         }
@@ -125,8 +138,8 @@ impl Job {
     ///
     /// # Errors
     /// As [`Plan::new`].
-    pub fn plan(&self, survey: &Survey, kernel: Kernel) -> Result<Plan> {
-        Plan::new(survey, kernel, self.choice())
+    pub fn plan(&self, survey: &Survey, (kernel, prior): (Kernel, Option<Prior>)) -> Result<Plan> {
+        Plan::new(survey, kernel, prior, self.choice())
     }
 
     /// What is solved for.
@@ -297,8 +310,24 @@ fn kept<T>(name: &str, found: Result<T>) -> Result<T> {
 /// Statistics, solution and corrections by a plan.
 ///
 /// # Errors
-/// As [`all_statistics`] and [`Solution::new`].
+/// As [`all_statistics`], [`Solution::new`] and [`process`].
 pub fn fit<S: Source>(
+    source: &mut S,
+    store: &mut dyn Store<S::Failure>,
+    (job, plan): (&Job, &Plan),
+    units: u64,
+    watch: &Heed,
+) -> Result<Fitted, S::Failure> {
+    if plan.prior.is_some() {
+        watch.progress.start(usize::try_from(plan.rows).unwrap_or(usize::MAX) * watch.cost(plan));
+        let total = all_statistics(source, store, plan, units, watch)?;
+        return Ok(process(plan, &total)?);
+    }
+    Ok(fitted(&solved(source, store, (job, plan), units, watch)?)?)
+}
+
+/// Ridge regression by a plan.
+fn solved<S: Source>(
     source: &mut S,
     store: &mut dyn Store<S::Failure>,
     (job, plan): (&Job, &Plan),
@@ -311,16 +340,13 @@ pub fn fit<S: Source>(
     let total = all_statistics(source, store, plan, units, watch)?;
     let mut solution = Solution::new(plan, &total, &job.penalties())?;
     drop(total);
-    // What one more pass measures proves how near a solution is that no correction could certify.
-    for correction in 0..=job.corrections {
-        let proves = correction == job.corrections;
-        if proves && (job.corrections == 0 || solution.certificate().is_some()) {
-            break;
-        }
+    let mut passes = 0;
+    while solution.wants_pass(job.corrections, passes) {
         let coefficients = solution.coefficients.clone();
-        store.put(&names::coefficients(correction), &coefficients.to_bytes())?;
-        let left = all_residuals(source, store, plan, (&coefficients, correction), units, watch)?;
-        if proves { solution.prove(&left)? } else { solution.correct(&left)? }
+        store.put(&names::coefficients(passes), &coefficients.to_bytes())?;
+        let left = all_residuals(source, store, plan, (&coefficients, passes), units, watch)?;
+        solution.take(&left, job.corrections, passes)?;
+        passes += 1;
     }
     Ok(solution)
 }
@@ -344,13 +370,12 @@ pub(crate) fn fit_rows(rows: Rows, kernel: Kernel, job: &Job, heed: &Heed) -> Re
     let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
     survey.add(&rows)?;
     kernel.validate(rows.x.width())?;
-    let kernel = job.tuned(&survey, kernel)?;
-    if kernel.largest().is_none() {
-        survey.add_kernel(&kernel, &rows.x);
+    let tuned = job.tuned(&survey, kernel)?;
+    if !tuned.0.is_bounded() {
+        survey.add_kernel(&tuned.0, &rows.x);
     }
-    let plan = job.plan(&survey, kernel)?;
-    let solution = fit(&mut Whole(rows), &mut Nowhere, (job, &plan), 1, heed)?;
-    fitted(&solution)
+    let plan = job.plan(&survey, tuned)?;
+    fit(&mut Whole(rows), &mut Nowhere, (job, &plan), 1, heed)
 }
 
 /// What is known of a solution as of any fit.

@@ -35,7 +35,7 @@ fn surveyed(all: &Rows, limit: usize) -> Survey {
 
 fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize) -> Plan {
     let choice = Choice { landmarks, folds, seed: 3 };
-    Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), choice).unwrap()
+    Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), None, choice).unwrap()
 }
 
 fn fitted(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usize) -> Solution {
@@ -161,7 +161,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             own.add(piece).unwrap();
             survey.merge(own).unwrap();
         }
-        let plan = Plan::new(&survey, kernel.clone(), choice).unwrap();
+        let plan = Plan::new(&survey, kernel.clone(), None, choice).unwrap();
         let mut total = Statistics::empty(&plan);
         for (unit, piece) in pieces.iter().enumerate() {
             let mut accumulator = Accumulator::new(&plan);
@@ -286,10 +286,13 @@ fn rows_outside_the_plan_are_refused() {
     let choice = Choice { landmarks: 20, folds: 1, seed: 0 };
     let mut survey = surveyed(&all, 300);
     assert!(
-        Plan::new(&survey, kernel.clone(), choice).unwrap_err().to_string().contains("look at all of them")
+        Plan::new(&survey, kernel.clone(), None, choice)
+            .unwrap_err()
+            .to_string()
+            .contains("look at all of them")
     );
     survey.add_kernel(&kernel, &all.x);
-    let plan = Plan::new(&survey, kernel, choice).unwrap();
+    let plan = Plan::new(&survey, kernel, None, choice).unwrap();
     assert!(Statistics::of(&plan, &all, 0).is_ok());
     let far = |x: f64, y: f64| {
         Rows::new(Table::from_rows(&[[x, 0.0]]).unwrap(), Matrix::column_vector(vec![y]), None).unwrap()
@@ -476,4 +479,38 @@ fn separable_classes_converge() {
     bad.y.data_mut()[3] = 0.5;
     let coefficients = newton.coefficients.clone();
     assert!(Sloping::new(&plan, &coefficients).add(&bad).unwrap_err().to_string().contains("0.5"));
+}
+
+/// The process of all rows is that of the same kernel, points and noise in memory, and kernel and noise come from the sample.
+#[test]
+fn processes_are_those_of_their_points() {
+    let all = rows(1500, 2, 1, false, 81);
+    let learning =
+        Learning { noise: 0.1, tune: crate::fit::Tune::KernelAndNoise, normalize_y: true, restarts: 0 };
+    let job = Job { process: Some(learning), ..Job::new(60) };
+    let found = fit_rows(all.clone(), Kernel::gaussian(&[1.0, 1.0]), &job, &Heed::default()).unwrap();
+    let (model, noise) = (&found.model, found.noise.unwrap());
+    assert_eq!(model.points.rows(), 60);
+    assert!((noise - 0.09).abs() < 0.03, "{noise}");
+    let n = all.len();
+    let k = model.kernel.cross_gram(&all.x, &model.points);
+    let y: Vec<f64> = all.y.data().iter().map(|y| y - model.intercept[0]).collect();
+    let mut sums = crate::fit::KernelSums::zeros(60, 1);
+    sums.gram = k.inner();
+    sums.targets = Matrix::column_vector((0..60).map(|j| (0..n).map(|i| k[(i, j)] * y[i]).sum()).collect());
+    sums.squares = crate::linalg::dot(&y, &y);
+    sums.prior = model.kernel.diagonal(&all.x).iter().sum();
+    sums.rows = n;
+    let truth = sums.posterior(&model.kernel, &model.points, noise).unwrap();
+    let new = rows(30, 2, 1, false, 82).x;
+    let mut other = model.clone();
+    other.coef = truth.coef;
+    let (said, told) = (model.predict(&new).unwrap(), other.predict(&new).unwrap());
+    assert!(said.data().iter().zip(told.data()).all(|(a, b)| (a - b).abs() < 1e-3));
+    let covariance = found.covariance.unwrap();
+    let sd = |c: &crate::Covariance| crate::Posterior::new(model, c).unwrap().sd(&new).unwrap();
+    let (own, dense) = (sd(&covariance), sd(&truth.covariance));
+    assert!(own.data().iter().zip(dense.data()).all(|(a, b)| (a - b).abs() < 1e-3 * (0.01 + b)));
+    let bound = found.log_marginal_likelihood.unwrap();
+    assert!((bound - truth.lower).abs() < 1e-3 * truth.lower.abs(), "{bound} {}", truth.lower);
 }

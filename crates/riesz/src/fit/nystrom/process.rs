@@ -1,0 +1,119 @@
+//! Gaussian process regression through landmarks (Titsias 2009), from statistics alone: kernel and noise are learnt on the sample, what is known then from all rows.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Plan;
+use super::rows::Rows;
+use super::statistics::Statistics;
+use crate::error::{Error, Result};
+use crate::expansion::Expansion;
+use crate::explanation::Fact;
+use crate::fit::task::Fitted;
+use crate::fit::{KernelSums, SparseGaussianProcess, Tune};
+use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+
+/// Rows of the sample, and points, that kernel and noise are learnt from.
+const LEARNT_FROM: (usize, usize) = (10_000, 500);
+
+/// How kernel and noise are learnt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Learning {
+    /// Variance of the noise: where tuning starts, or as it is.
+    pub noise: f64,
+    /// What is tuned.
+    pub tune: Tune,
+    /// Whether kernel and noise are in units of the standardised target.
+    pub normalize_y: bool,
+    /// Further starts.
+    pub restarts: usize,
+}
+
+/// A Gaussian process before it has seen all rows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Prior {
+    /// Variance of the noise, in the kernel's units.
+    pub noise: f64,
+    /// The prior mean.
+    pub mean: f64,
+}
+
+impl Learning {
+    /// Kernel and prior from a sample, in the target's units.
+    ///
+    /// # Errors
+    /// Those of the fit; [`Error::Target`] for several targets, [`Error::Unused`] for weights.
+    pub(super) fn prior(
+        &self,
+        sample: &Rows,
+        kernel: Kernel,
+        landmarks: usize,
+        seed: u64,
+    ) -> Result<(Kernel, Prior)> {
+        if sample.y.cols() != 1 {
+            let problem = "has several columns: learn one process a target".into();
+            return Err(Error::Target { name: "target".into(), problem });
+        }
+        if sample.weights.is_some() {
+            return Err(Error::Unused { setting: "sample_weight".into(), belongs: "krr".into() });
+        }
+        let (rows, points) = LEARNT_FROM;
+        let some: Vec<usize> = (0..sample.len().min(rows)).collect();
+        let estimator = SparseGaussianProcess {
+            tune: self.tune,
+            normalize_y: self.normalize_y,
+            restarts: self.restarts,
+            seed,
+            ..SparseGaussianProcess::new(kernel, self.noise, landmarks.min(points))
+        };
+        let fit = estimator.fit(&sample.x.select_rows(&some), &sample.y.select_rows(&some))?;
+        Ok((fit.model.kernel, Prior { noise: fit.noise, mean: fit.model.intercept[0] }))
+    }
+}
+
+/// The process that all rows make of a plan's prior. Cost O(landmarks³).
+///
+/// # Errors
+/// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without rows.
+pub fn process(plan: &Plan, statistics: &Statistics) -> Result<Fitted> {
+    let Some(Prior { noise, mean }) = plan.prior else {
+        return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process has a prior"));
+    };
+    if statistics.rows() < 2 {
+        let what = format!("a table of {} row(s)", statistics.rows());
+        return Err(Error::TooFew { what, needed: 2, unit: "rows are" });
+    }
+    let (sums, m) = (statistics.sums(plan, |_| true), plan.landmarks.rows());
+    let constant = |i: usize| sums.gram[(i, m)];
+    // Targets are less their centre there, and less the prior mean here.
+    let shift = plan.targets[0].center - mean;
+    let gram = (0..m).flat_map(|i| sums.gram.row(i)[..m].iter().copied()).collect();
+    let sums = KernelSums {
+        gram: Matrix::from_row_major(m, m, gram),
+        targets: Matrix::column_vector((0..m).map(|i| sums.cross[(i, 0)] + shift * constant(i)).collect()),
+        squares: sums.squares[0] + shift * (2.0 * sums.cross[(m, 0)] + shift * constant(m)),
+        prior: sums.diagonal,
+        log_weights: 0.0,
+        rows: usize::try_from(sums.rows).unwrap_or(usize::MAX),
+        rounding: plan.bound * 0.5_f64.powi(22),
+    };
+    let found = sums.posterior(&plan.kernel, &plan.landmarks, noise)?;
+    let mut model = Expansion::new(plan.kernel.clone(), plan.landmarks.clone(), found.coef, vec![mean])?;
+    model.card = vec![
+        Fact::new("model", "Gaussian process regression through landmarks"),
+        Fact::measured("noise", noise),
+        Fact::measured("evidence lower bound", found.lower),
+        Fact::measured("evidence upper bound", found.upper),
+        Fact::measured("jitter", found.jitter),
+        Fact::new("landmarks", m),
+        Fact::measured("unexplained share of the kernel", plan.unexplained),
+        Fact::new("rows", statistics.rows()),
+        Fact::new("plan", &plan.digest()[..16]),
+    ];
+    Ok(Fitted {
+        covariance: Some(found.covariance),
+        noise: Some(noise),
+        log_marginal_likelihood: Some(found.lower),
+        ..model.into()
+    })
+}
