@@ -18,7 +18,7 @@ const TOLERANCE: f64 = 1e-7;
 /// to their tolerance by the property tests below.
 const AGREEMENT: f64 = 5e-6;
 
-/// Settings that drive the solver through all its paths: cache of two rows or ample, with and without shrinking.
+/// Settings that drive the solver through all its paths: sets of 64 rows or of all, with and without shrinking.
 fn fit(case: &Value, x: &Table, y: &[f64], cache_bytes: usize, shrinking: bool) -> (Expansion, Vec<usize>) {
     let settings = &case["settings"];
     let kernel = kernel(&case["kernel"], x.width());
@@ -223,9 +223,9 @@ proptest! {
     }
 }
 
-/// Enough rows for several blocks of the solver's loops and for many rounds of shrinking and eviction.
+/// Enough rows for several blocks of the solver's loops, for many working sets and many rounds of shrinking.
 #[test]
-fn neither_cache_nor_shrinking_moves_the_optimum() {
+fn neither_sets_nor_shrinking_move_the_optimum() {
     let n = 900;
     let noise =
         |r: usize, j: usize| ((r * 7919 + j * 104_729) as f64 * 0.618_033_988_749_895).fract() * 4.0 - 2.0;
