@@ -86,7 +86,7 @@ def pd_points(expansion):
 
 def decoded(expansion):
     columns = []
-    for j, levels in enumerate(expansion.levels):
+    for j, levels in enumerate(expansion._core.levels):
         codes = expansion.points[:, j]
         columns.append(codes if levels is None else np.array(levels, dtype=object)[codes.astype(int)])
     return {name: column for name, column in zip(expansion.feature_names, columns)}

@@ -16,8 +16,10 @@ FAN_IN = 8
 class Engine(Protocol):
     """Runs ``work(shared, unit)`` for all units, in any order and as often as it must, and adds up the results."""
 
-    #: Threads that a unit may use; ``None`` for all.
-    threads: int | None
+    @property
+    def threads(self) -> int | None:
+        """Threads that a unit may use; ``None`` for all."""
+        ...
 
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
         """All results together."""

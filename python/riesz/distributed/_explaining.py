@@ -156,10 +156,13 @@ def explain(
     """
     expansion = getattr(model, "expansion", getattr(model, "expansion_", model))
     if not isinstance(expansion, Expansion):
-        expansion = Explainer(model, **options).model
+        models = Explainer(model, **options)._imported.parts
+        if len(models) != 1:
+            raise TypeError(f"a {type(model).__name__} is not one kernel model, and is explained by riesz.Explainer alone")
+        expansion = models[0].expansion
     names = expansion.feature_names
-    rows = opened(data, [], names, None, [name for name, own in zip(names, expansion.levels) if own is not None])
-    known = {name: None if own is None else tuple(own) for name, own in zip(names, expansion.levels)}
+    rows = opened(data, [], names, None, [name for name, own in zip(names, expansion._core.levels) if own is not None])
+    known = {name: None if own is None else tuple(own) for name, own in zip(names, expansion._core.levels)}
     rows = Data(rows.files, tuple((name, known[name]) for name, _ in rows.features), (), None)
     chosen, folder = engine_of(engine), os.path.abspath(out)
     os.makedirs(os.path.join(folder, "_parts"), exist_ok=True)

@@ -119,7 +119,7 @@ class LandmarkFit:
 
         if self._solution is None:
             return None
-        names, levels = self.expansion.feature_names, self.expansion.levels
+        names, levels = self.expansion.feature_names, self.expansion._core.levels
         return self._solution.bounds((names, levels, as_numbers(X, names, levels=levels)))
 
 

@@ -156,7 +156,7 @@ mod tests {
     fn uneven(n: usize) -> Table {
         let mut random = Random::seed_from_u64(5);
         let mut row = |i: usize| {
-            let far = if i % 50 == 0 { 8.0 } else { 0.0 };
+            let far = if i.is_multiple_of(50) { 8.0 } else { 0.0 };
             [far + random.random::<f64>(), far + 0.3 * random.random::<f64>(), random.random::<f64>()]
         };
         Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()

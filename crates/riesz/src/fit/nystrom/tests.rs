@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::kernel::{Kernel, KernelExpression, Profile, Units};
+use crate::kernel::{Kernel, KernelExpression, Units};
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
 use crate::table::Table;
@@ -20,6 +20,10 @@ fn rows(n: usize, d: usize, t: usize, weighted: bool, seed: u64) -> Rows {
     }
     let weights = weighted.then(|| (0..n).map(|_| 0.1 + 5.0 * random.random::<f64>()).collect());
     Rows::new(Table::from_rows(&x).unwrap(), Matrix::from_row_major(n, t, y), weights).unwrap()
+}
+
+fn written(kernel: &str, x: &Table) -> Kernel {
+    KernelExpression::parse(kernel).unwrap().resolve(x, &Units::raw(x.width())).unwrap()
 }
 
 fn some(all: &Rows, which: &[usize]) -> Rows {
@@ -113,7 +117,7 @@ fn fits_are_those_of_exact_arithmetic() {
     {
         let all = rows(700, 3, 2, weighted, case as u64);
         let kernel = if case == 2 {
-            Kernel::stationary(Profile::Matern32, &[1.0, 2.0, 1.5])
+            written("matern32(lengthscale=1.4)", &all.x)
         } else {
             2.0 * Kernel::gaussian(&[1.0, 1.5, 2.0])
         };
@@ -264,7 +268,7 @@ fn folds_are_held_out() {
 #[test]
 fn with_all_rows_it_is_the_dense_fit() {
     let all = rows(80, 3, 1, true, 21);
-    let kernel = Kernel::stationary(Profile::Exponential, &[1.0; 3]);
+    let kernel = written("laplacian(lengthscale=1)", &all.x);
     let plan = planned(&all, &kernel, 80, 1);
     assert_eq!(plan.landmarks.rows(), 80);
     let solution = fitted(&plan, &all, 0.3, false, 2);
@@ -398,7 +402,7 @@ fn logistic_regression_finds_its_optimum() {
             .iter_mut()
             .enumerate()
             .for_each(|(i, y)| *y = f64::from(u8::from(*y > 0.0 || i % 9 == 0)));
-        let kernel = Kernel::stationary(Profile::Exponential, &[1.0, 2.0]);
+        let kernel = written("laplacian(lengthscale=1.5)", &all.x);
         let found = |plan: &Plan, all: &Rows, parts: &[usize]| {
             let mut newton = Newton::new(plan, 0.2, intercept).unwrap();
             while !newton.converged {
@@ -490,14 +494,16 @@ fn processes_are_those_of_their_points() {
     let job = Job { process: Some(learning), ..Job::new(60) };
     let found = fit_rows(all.clone(), Kernel::gaussian(&[1.0, 1.0]), &job, &Heed::default()).unwrap();
     let (model, noise) = (&found.model, found.noise.unwrap());
-    assert_eq!(model.points.rows(), 60);
+    // Two columns, and a smooth kernel: fewer than 60 explain all of it.
+    let m = model.points.rows();
+    assert!((10..=60).contains(&m));
     assert!((noise - 0.09).abs() < 0.03, "{noise}");
     let n = all.len();
     let k = model.kernel.cross_gram(&all.x, &model.points);
     let y: Vec<f64> = all.y.data().iter().map(|y| y - model.intercept[0]).collect();
-    let mut sums = crate::fit::KernelSums::zeros(60, 1);
+    let mut sums = crate::fit::KernelSums::zeros(m, 1);
     sums.gram = k.inner();
-    sums.targets = Matrix::column_vector((0..60).map(|j| (0..n).map(|i| k[(i, j)] * y[i]).sum()).collect());
+    sums.targets = Matrix::column_vector((0..m).map(|j| (0..n).map(|i| k[(i, j)] * y[i]).sum()).collect());
     sums.squares = crate::linalg::dot(&y, &y);
     sums.prior = model.kernel.diagonal(&all.x).iter().sum();
     sums.rows = n;
