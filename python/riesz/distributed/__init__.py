@@ -4,9 +4,9 @@
 >>> rng = np.random.default_rng(0); folder = tempfile.mkdtemp()
 >>> x = rng.normal(size=(5000, 2)); y = np.sin(x[:, 0]) + x[:, 1]
 >>> pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": y}), f"{folder}/rows.parquet", row_group_size=1000)
->>> fit = riesz.distributed.fit(f"{folder}/*.parquet", "y", landmarks=100, alpha=0.1)
+>>> fit = riesz.distributed.fit(f"{folder}/*.parquet", "y", landmarks=40, alpha=0.1)
 >>> fit.rows, fit.landmarks
-(5000, 100)
+(5000, 40)
 
 Rows are read in units of whole row groups. What is learnt of a unit are whole numbers, whose sums do not depend on their order:
 the model is the same, bit for bit, on one machine and on many, in one go and after workers died. An engine is whatever runs a

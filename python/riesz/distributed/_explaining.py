@@ -87,17 +87,28 @@ def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:
     return json.dumps([{**facts, "made": True}]).encode()
 
 
+def _named(x: np.ndarray, levels: Sequence[Sequence[str] | None]) -> np.ndarray:
+    """Rows with levels by their names, as models take them."""
+    if all(known is None for known in levels):
+        return np.ascontiguousarray(x)
+    rows = x.astype(object)
+    for j, known in enumerate(levels):
+        if known is not None:
+            rows[:, j] = np.array(known, dtype=object)[x[:, j].astype(int)]
+    return rows
+
+
 def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
     import pyarrow
     import pyarrow.parquet
 
     model = Expansion._wrap(_core.Expansion.from_bytes(shared.model))
     explainer = Explainer(model, **dict(shared.options))
-    _, _, x = shared.data.features_of(unit)
+    _, levels, x = shared.data.features_of(unit)
     number = pyarrow.float32() if shared.single else pyarrow.float64()
     residual, bound, tables = 0.0, 0.0, []
     for start in range(0, len(x), ROWS):
-        rows = np.ascontiguousarray(x[start : start + ROWS])
+        rows = _named(x[start : start + ROWS], levels)
         found = explainer(rows)
         outputs = model.output_names
         values = np.asarray(found.values).reshape(len(rows), found.values.shape[1], len(outputs))

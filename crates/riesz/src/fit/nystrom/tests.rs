@@ -507,16 +507,19 @@ fn processes_are_those_of_their_points() {
     sums.squares = crate::linalg::dot(&y, &y);
     sums.prior = model.kernel.diagonal(&all.x).iter().sum();
     sums.rows = n;
+    // Rough kernels take more jitter, which makes a process less sure where its points say all but nothing.
+    sums.rounding = 0.5_f64.powi(22) * 2.0_f64.powi(model.kernel.largest().unwrap().log2().ceil() as i32);
     let truth = sums.posterior(&model.kernel, &model.points, noise).unwrap();
     let new = rows(30, 2, 1, false, 82).x;
     let mut other = model.clone();
     other.coef = truth.coef;
     let (said, told) = (model.predict(&new).unwrap(), other.predict(&new).unwrap());
-    assert!(said.data().iter().zip(told.data()).all(|(a, b)| (a - b).abs() < 1e-3));
+    let off = said.data().iter().zip(told.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(off < 0.01 * noise.sqrt(), "{off}");
     let covariance = found.covariance.unwrap();
     let sd = |c: &crate::Covariance| crate::Posterior::new(model, c).unwrap().sd(&new).unwrap();
     let (own, dense) = (sd(&covariance), sd(&truth.covariance));
-    assert!(own.data().iter().zip(dense.data()).all(|(a, b)| (a - b).abs() < 1e-3 * (0.01 + b)));
+    assert!(own.data().iter().zip(dense.data()).all(|(a, b)| (a - b).abs() < 0.03 * b));
     let bound = found.log_marginal_likelihood.unwrap();
     assert!((bound - truth.lower).abs() < 1e-3 * truth.lower.abs(), "{bound} {}", truth.lower);
 }
