@@ -580,6 +580,9 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         See :mod:`riesz.estimators`.
     folds : int, optional
         Folds of ``alpha="auto"``, by default 5.
+    landmarks : int, optional
+        Two classes: learns through at most so many rows that stand for all, as :class:`KernelRidge` does, in a pass over all rows
+        for each step of Newton's method. ``alpha="auto"`` is then chosen on 1,000 rows.
     max_iter : int, default 100
         Most Newton steps; ``n_iter_`` says how many were taken. A fit that stops there warns with scikit-learn's
         ``ConvergenceWarning``.
@@ -609,6 +612,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         class_weight=None,
         max_iter=100,
         folds=None,
+        landmarks=None,
         protect=None,
         protect_strength=1.0,
         protect_game="interventional",
@@ -625,6 +629,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.folds = folds
+        self.landmarks = landmarks
         self.protect = protect
         self.protect_strength = protect_strength
         self.protect_game = protect_game
@@ -643,7 +648,12 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", keep_kernel=self.protect is not None)
-        settings["max_iter"] = _count("max_iter", self.max_iter, 1)
+        if self.landmarks is None:
+            settings["max_iter"] = _count("max_iter", self.max_iter, 1)
+        elif self.max_iter != 100:
+            raise ValueError(f"max_iter = {self.max_iter!r} belongs to fits without landmarks: leave it out")
+        else:
+            settings["landmarks"] = _count("landmarks", self.landmarks, 1)
         settings |= self._refits()
         path = {"penalty": penalty, "start": self._on_path().get("start"), "class_weight": class_weights}
         fit = self._fit(

@@ -601,3 +601,20 @@ def test_settings_that_make_no_sense(regression):
         riesz.SVC().fit(X, np.ones(50))
     with pytest.raises(AttributeError, match="Lasso"):
         riesz.Lasso  # noqa: B018
+
+
+def test_logistic_regression_through_all_rows_is_the_dense_one():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=80) > 0, "b", "a")
+    options = {"alpha": 0.5, "kernel": riesz.kernels.RBF(length_scale=0.8)}
+    dense = riesz.KernelLogisticRegression(**options).fit(X, y)
+    through = riesz.KernelLogisticRegression(**options, landmarks=80).fit(X, y)
+    assert through.expansion_.points.shape == (80, 3) and through.n_iter_ < 12
+    assert np.abs(dense.predict_proba(X) - through.predict_proba(X)).max() < 1e-6
+    few = riesz.KernelLogisticRegression(alpha="auto", landmarks=20).fit(X, y)
+    assert few.expansion_.points.shape == (20, 3) and (few.predict(X) == y).mean() > 0.8
+    with pytest.raises(ValueError, match="landmarks"):
+        riesz.KernelLogisticRegression(landmarks=20, class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match="takes two"):
+        riesz.KernelLogisticRegression(landmarks=20).fit(X, rng.choice(3, size=80))

@@ -203,7 +203,7 @@ def fit(
             "fixed_kernel": fixed_kernel,
             "corrections": corrections,
             "seed": seed,
-            "process": PROCESS | ({"tune": "noise"} if fixed_kernel else {}) if model == "gp" else None,
+            "kind": {"process": PROCESS | ({"tune": "noise"} if fixed_kernel else {})} if model == "gp" else "ridge",
         }
     )
     chosen = engine_of(engine)

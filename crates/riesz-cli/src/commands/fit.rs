@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use riesz::explanation::Fact;
+use riesz::fit::nystrom::Kind;
 use riesz::fit::{Fitted, Input, MODELS, ModelKind, Predicts, Target, Task};
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{KernelExpression, Units};
@@ -154,7 +155,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let job = args.model.job(&args.values()?, global.seed).map_err(|error| args.settings.spelt(error))?;
     // These are in memory, through landmarks or not.
-    let job = job.filter(|job| job.process.is_none() || args.row_noise.is_none() && args.target.len() == 1);
+    let job = job.filter(|job| {
+        !matches!(job.kind, Kind::Process(_)) || args.row_noise.is_none() && args.target.len() == 1
+    });
     let like = args.table.source(Path::new(""));
     let data = match &job {
         Some(_) => Some(Dataset::open(&args.data, &like)?),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::explanation::Fact;
 use riesz::fit::Fitted;
-use riesz::fit::nystrom::{Residual, Solution, Statistics, Store, fitted, names, process};
+use riesz::fit::nystrom::{Model, Residual, Solution, Statistics, Store, fitted, names, process};
 use riesz::format::model::SavedModel;
 
 use crate::args::Global;
@@ -70,7 +70,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             all.units().len()
         ));
     }
-    if plan.prior.is_some() {
+    if let Model::Process(_) = plan.model {
         return finished(&request, process(&plan, &all)?, output, as_json, console);
     }
     let mut solution = Solution::new(&plan, &all, &request.job.penalties())?;

@@ -49,6 +49,9 @@ pub struct Roles {
     pub targets: Vec<String>,
     /// The column of weights.
     pub weights: Option<String>,
+    /// Names of the classes that the one target has.
+    #[serde(default)]
+    pub classes: Option<Vec<String>>,
 }
 
 /// The files that `given` names: as they are, all Parquet and CSV files of a folder, or those that match a pattern with `*`, `?` and `[…]`; in order of their names.
@@ -243,11 +246,17 @@ impl Source for Reading<'_> {
     type Failure = Failure;
 
     fn read(&mut self, unit: u64, work: &mut dyn FnMut(&Rows) -> riesz::Result<()>) -> Result<()> {
-        let Roles { features, targets, weights } = &self.roles;
+        let Roles { features, targets, weights, classes } = &self.roles;
         let open = self.data.open_unit(self.unit(unit)?)?;
         let name = open.name.clone();
-        let numbers = targets.iter().chain(weights).map(Column::numeric);
-        let columns: Vec<Column> = features.iter().cloned().chain(numbers).collect();
+        let target = |name: &String| match classes {
+            Some(levels) => {
+                Column { name: name.clone(), kind: ColumnKind::Categorical { levels: levels.clone() } }
+            }
+            None => Column::numeric(name),
+        };
+        let others = targets.iter().map(target).chain(weights.iter().map(Column::numeric));
+        let columns: Vec<Column> = features.iter().cloned().chain(others).collect();
         let strays = Strays { missing: WhenMissing::Refused(""), unseen: WhenUnseen::Refused("") };
         let mut rows = Conforming::new(open, &columns, strays, columns.len())?;
         while let Some(all) = rows.next()? {
@@ -304,7 +313,8 @@ mod tests {
         let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
         let features = data.features(&["b".into(), "a".into()], &["b".into()], &Console::new(true)).unwrap();
         assert_eq!(features[0].kind, ColumnKind::Categorical { levels: vec!["9".into(), "10".into()] });
-        let mut reading = data.rows(&Roles { features, targets: vec!["y".into()], weights: None });
+        let mut reading =
+            data.rows(&Roles { features, targets: vec!["y".into()], weights: None, classes: None });
         let (mut rows, mut targets, mut levels) = (0, 0.0, 0.0);
         for unit in 0..data.count() {
             reading

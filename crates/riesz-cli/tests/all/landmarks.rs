@@ -164,3 +164,34 @@ fn what_cannot_be_is_refused() {
     }
     assert!(!place.path("m.riesz").exists());
 }
+
+#[test]
+fn classes_are_learnt_in_passes() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("a")).unwrap();
+    for k in 0..3 {
+        let rows =
+            (0..300).map(|i| (f64::from(i * 7 % 100) / 25.0 - 2.0, f64::from((i + k) * 13 % 50) / 25.0));
+        let line =
+            |(x, z): (f64, f64)| format!("{x},{z},{}\n", if x * x + 0.3 * z > 1.2 { "far" } else { "near" });
+        place.write(&format!("a/{k}.csv"), format!("x,z,where\n{}", rows.map(line).collect::<String>()));
+    }
+    let fit = "fit a --target where --model klr --landmarks 50";
+    let (_, err) = place.good(&format!("{fit} --checkpoint work -o m.riesz"));
+    assert!(err.contains("passes"), "{err}");
+    place.good(&format!("{fit} --checkpoint work -o n.riesz"));
+    assert_eq!(bytes(&place.path("m.riesz")), bytes(&place.path("n.riesz")));
+    let (out, _) = place.good("predict m.riesz a/0.csv");
+    let (said, truth) = (crate::common::cells(&out), crate::common::cells(&place.read("a/0.csv")));
+    let right = said[1..].iter().zip(&truth[1..]).filter(|(said, row)| said.contains(&row[2])).count();
+    assert!(right > 285, "{right}");
+    place.good("explain m.riesz a/1.csv -o why.csv");
+    let (out, _) = place.good(&format!("{fit} --ridge 0.1 --checkpoint work --plan-only"));
+    place.bad(&format!("solve {} -o s.riesz", out.trim()), "Newton");
+    place.bad(
+        "fit DIABETES --target sex --model klr --landmarks 20 --class-weight balanced -o m.riesz",
+        "without landmarks",
+    );
+    place.write("three.csv", "x,y\n1,a\n2,b\n3,c\n4,a\n");
+    place.bad("fit three.csv --target y --model klr --landmarks 2 -o m.riesz", "takes two");
+}

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum, Search};
-use super::nystrom::{Job, Learning};
+use super::nystrom::{Job, Kind, Learning};
 use super::sparse_gp::SparseGaussianProcess;
 use super::targets::{Targets, check_noise, check_row_noise};
 use super::task::{FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
@@ -104,7 +104,7 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
         normalize_y: settings.switch(NORMALIZE_Y.name).unwrap_or(true),
         restarts: settings.count(RESTARTS.name).unwrap_or(0),
     };
-    Ok(Some(Job { process: Some(learning), corrections: 0, seed, ..Job::new(landmarks) }))
+    Ok(Some(Job { kind: Kind::Process(learning), corrections: 0, seed, ..Job::new(landmarks) }))
 }
 
 impl Tune {

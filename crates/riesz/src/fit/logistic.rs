@@ -9,11 +9,12 @@ use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
 use super::bootstrap::{BOOTSTRAP, PROTECTED, Refit, by_class, refitted};
+use super::logistic_landmarks::{landmark_job, through_landmarks};
 use super::search::{RIDGES, Search};
 use super::selection::ClassScore;
 use super::task::{
-    CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, RIDGE,
-    SEARCH_ROWS, Task, no_job, noted,
+    CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, MAX_ITER, ModelKind,
+    Predicts, RIDGE, SEARCH_ROWS, Task, noted,
 };
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -31,6 +32,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     predicts: Predicts::Class,
     settings: &[
         &RIDGE,
+        &LANDMARKS,
         &CLASS_WEIGHT,
         &FOLDS,
         &SEARCH_ROWS,
@@ -42,13 +44,16 @@ pub(super) static KIND: ModelKind = ModelKind {
     takes: &[Input::SampleWeight, Input::Penalty],
     posterior: false,
     fit: fit_task,
-    job: no_job,
+    job: landmark_job,
 };
 
 /// The tolerance of fits that are only compared: the loss differs by the square of this.
-const SEARCH_TOLERANCE: f64 = 1e-4;
+pub(super) const SEARCH_TOLERANCE: f64 = 1e-4;
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    if let Some(job) = landmark_job(&task.settings, task.seed)? {
+        return through_landmarks(task, job);
+    }
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
     if let (Some(draws), true) = (task.settings.count(BOOTSTRAP.name), task.penalty.is_some()) {
@@ -205,7 +210,7 @@ impl KernelLogisticRegression {
             return Err(Error::parameter("tolerance", self.tolerance, "it is between 0 and 1"));
         }
         let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
-        super::check_dense(x.rows(), 2.0, "")?;
+        super::check_dense(x.rows(), 2.0, super::THROUGH_LANDMARKS)?;
         let rows: Vec<usize> = (0..x.rows()).filter(|&r| weights[r] > 0.0).collect();
         let points = x.select_rows(&rows);
         let gram = self.kernel.gram(&points);

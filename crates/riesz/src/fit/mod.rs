@@ -25,6 +25,7 @@ mod jackknife;
 mod labels;
 pub(crate) mod laplace;
 mod logistic;
+mod logistic_landmarks;
 pub mod models;
 pub mod nystrom;
 mod penalty;

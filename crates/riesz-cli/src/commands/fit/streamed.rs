@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use riesz::fit::nystrom::{Accumulator, Heed, Job, Plan, Source, Store, Survey, fit, names};
+use riesz::fit::nystrom::{Accumulator, Heed, Job, Kind, Plan, Source, Store, Survey, fit, names};
 use riesz::kernel::{KernelExpression, Units};
 
 use super::{Args, Learnt};
@@ -26,6 +26,7 @@ pub fn run(
             features: features.iter().map(riesz::Column::numeric).collect(),
             targets: args.target.clone(),
             weights: args.sample_weight.clone(),
+            classes: None,
         },
         data,
         kernel: args.kernel.clone(),
@@ -47,6 +48,10 @@ pub fn run(
         }
         _ => {
             request.roles.features = request.data.features(features, &args.categorical, &console)?;
+            if let Kind::Classes { names } = &mut request.job.kind {
+                *names = classes(&request.data, &args.target[0], &console)?;
+                request.roles.classes = Some(names.clone());
+            }
             let plan = planned(&request, &console)?;
             store.put_request(&request)?;
             store.put(names::PLAN, &plan.to_bytes())?;
@@ -69,14 +74,29 @@ pub fn run(
     if store.found > 0 {
         console.note(format!("{} results were there from before", store.found));
     }
-    fitted.model.output_names.clone_from(&request.roles.targets);
+    if fitted.model.classes.is_empty() {
+        fitted.model.output_names.clone_from(&request.roles.targets);
+    }
     let groups = args.groups.as_deref().map(|g| read_groups(g, plan.landmarks.columns())).transpose()?;
     Ok(Some(Learnt { fitted, groups, name: request.data.name(), rows: plan.rows, score: None }))
 }
 
+/// The two classes of a target.
+fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<String>> {
+    let found = data.features(std::slice::from_ref(target), std::slice::from_ref(target), console)?;
+    match &found[0].kind {
+        riesz::ColumnKind::Categorical { levels } if levels.len() == 2 => Ok(levels.clone()),
+        riesz::ColumnKind::Categorical { levels } => Err(Failure::input(format!(
+            "the target '{target}' has {} classes, and logistic regression through landmarks takes two: fit one model for each class against the others",
+            levels.len()
+        ))),
+        riesz::ColumnKind::Numeric => Err(Failure::input(format!("the target '{target}' holds no classes"))),
+    }
+}
+
 /// The first pass, and what follows from it.
 fn planned(request: &Request, console: &Console) -> Result<Plan> {
-    let Roles { features, targets, weights } = &request.roles;
+    let Roles { features, targets, weights, .. } = &request.roles;
     let mut survey = request.job.survey(features, targets.len(), weights.is_some());
     let mut reading = request.data.rows(&request.roles);
     let progress = console.progress("looking at the rows");

@@ -27,14 +27,14 @@ mod tests;
 pub use certificate::Certificate;
 pub use landmarks::Landmarks;
 pub use newton::{Newton, Slope, Sloping};
-pub use plan::{Choice, Plan, Scale};
+pub use plan::{Choice, Model, Plan, Scale};
 pub use process::{Learning, Prior, process};
 pub use residual::{Coefficients, Residual};
 pub use ridge::{Penalties, Solution, Tried};
 pub use rows::Rows;
 pub(crate) use run::fit_rows;
 pub use run::{
-    Heed, Job, Nowhere, Source, Store, all_residuals, all_statistics, fit, fitted, names, residual,
+    Heed, Job, Kind, Nowhere, Source, Store, all_residuals, all_statistics, fit, fitted, names, residual,
     statistics,
 };
 pub use statistics::{Accumulator, Statistics};

@@ -47,6 +47,23 @@ pub struct Scale {
     pub unit: f64,
 }
 
+/// What is fitted, with what the sample said of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// Kernel ridge regression, whose ridge is chosen when it is solved.
+    Ridge,
+    /// A Gaussian process.
+    Process(Prior),
+    /// Logistic regression of two classes.
+    Classes {
+        /// The penalty.
+        ridge: f64,
+        /// Their names.
+        names: Vec<String>,
+    },
+}
+
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -55,8 +72,8 @@ pub struct Plan {
     fused: bool,
     /// The kernel.
     pub kernel: Kernel,
-    /// Noise and mean of a Gaussian process.
-    pub prior: Option<Prior>,
+    /// What is fitted.
+    pub model: Model,
     /// The rows that stand for all.
     pub landmarks: Table,
     /// The share of the kernel's trace over the candidates that landmarks leave unexplained.
@@ -80,7 +97,7 @@ impl Plan {
     ///
     /// # Errors
     /// Those of the kernel; [`Error::TooFew`] without rows; [`Error::Target`] for a target that is the same in all rows.
-    pub fn new(survey: &Survey, kernel: Kernel, prior: Option<Prior>, choice: Choice) -> Result<Self> {
+    pub fn new(survey: &Survey, kernel: Kernel, model: Model, choice: Choice) -> Result<Self> {
         let sample = survey.sample()?;
         kernel.validate(sample.x.width())?;
         let bound = match kernel.largest() {
@@ -99,7 +116,7 @@ impl Plan {
         Ok(Self {
             format: FORMAT,
             fused: fused(),
-            prior,
+            model,
             landmarks: sample.x.select_rows(&found.rows),
             unexplained: found.unexplained,
             rows: survey.rows,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
+use super::plan::{Model, Plan};
 use super::rows::Rows;
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ impl Learning {
 /// # Errors
 /// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without rows.
 pub fn process(plan: &Plan, statistics: &Statistics) -> Result<Fitted> {
-    let Some(Prior { noise, mean }) = plan.prior else {
+    let Model::Process(Prior { noise, mean }) = plan.model else {
         return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process has a prior"));
     };
     if statistics.rows() < 2 {

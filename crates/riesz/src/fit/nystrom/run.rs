@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Choice, Plan};
-use super::process::{Learning, Prior, process};
+use super::newton::{Newton, Slope, Sloping};
+use super::plan::{Choice, Model, Plan};
+use super::process::{Learning, process};
 use super::residual::{Coefficients, Residual};
 use super::ridge::{Penalties, Solution};
 use super::rows::Rows;
@@ -17,7 +18,7 @@ use crate::explanation::Fact;
 use crate::fit::KernelRidge;
 use crate::fit::search::RIDGES;
 use crate::fit::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
-use crate::fit::task::{Fitted, noted};
+use crate::fit::task::{Fitted, Target, Task, noted};
 use crate::kernel::Kernel;
 use crate::stop::{Progress, Watch};
 use crate::table::Column;
@@ -79,9 +80,23 @@ pub struct Job {
     pub corrections: usize,
     /// Of the sample, landmarks and folds.
     pub seed: u64,
-    /// How a Gaussian process is learnt; `None` for a ridge regression.
-    #[serde(default)]
-    pub process: Option<Learning>,
+    /// What is fitted.
+    pub kind: Kind,
+}
+
+/// What is fitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Kernel ridge regression.
+    Ridge,
+    /// A Gaussian process.
+    Process(Learning),
+    /// Logistic regression of these two classes, whose target is 0 and 1; the ridge is given, or the one with the least log loss on folds of 1,000 rows.
+    Classes {
+        /// Their names.
+        names: Vec<String>,
+    },
 }
 
 impl Job {
@@ -95,12 +110,12 @@ impl Job {
             fixed_kernel: false,
             corrections: 1,
             seed: 0,
-            process: None,
+            kind: Kind::Ridge,
         }
     }
 
     fn choice(&self) -> Choice {
-        let folds = if self.ridge.is_some() || self.process.is_some() { 1 } else { self.folds };
+        let folds = if self.ridge.is_some() || self.kind != Kind::Ridge { 1 } else { self.folds };
         Choice { landmarks: self.landmarks, folds, seed: self.seed }
     }
 
@@ -113,12 +128,34 @@ impl Job {
     ///
     /// # Errors
     /// Those of the fits that are tried.
-    pub fn tuned(&self, survey: &Survey, kernel: Kernel) -> Result<(Kernel, Option<Prior>)> {
-        if let Some(learning) = &self.process {
-            let (kernel, prior) = learning.prior(&survey.sample()?, kernel, self.landmarks, self.seed)?;
-            return Ok((kernel, Some(prior)));
+    pub fn tuned(&self, survey: &Survey, kernel: Kernel) -> Result<(Kernel, Model)> {
+        match &self.kind {
+            Kind::Ridge => Ok((self.of_ridge(survey, kernel)?, Model::Ridge)),
+            Kind::Process(learning) => {
+                let (kernel, prior) = learning.prior(&survey.sample()?, kernel, self.landmarks, self.seed)?;
+                Ok((kernel, Model::Process(prior)))
+            }
+            Kind::Classes { names } => {
+                let (kernel, ridge) = self.of_classes(survey, kernel, names)?;
+                Ok((kernel, Model::Classes { ridge, names: names.clone() }))
+            }
         }
-        Ok((self.of_ridge(survey, kernel)?, None))
+    }
+
+    fn of_classes(&self, survey: &Survey, kernel: Kernel, names: &[String]) -> Result<(Kernel, f64)> {
+        let [_, _] = names else {
+            let problem =
+                format!("has {} classes, and logistic regression through landmarks takes two", names.len());
+            return Err(Error::Target { name: "target".into(), problem });
+        };
+        if let Some(ridge) = self.ridge {
+            return Ok((kernel, ridge));
+        }
+        let sample = survey.sample()?;
+        let labels = sample.y.data().iter().map(|y| usize::from(*y > 0.0)).collect();
+        let mut task = Task::new(&sample.x, Target::Classes { labels, classes: names.to_vec() }, kernel);
+        (task.sample_weight, task.seed) = (sample.weights.clone(), self.seed);
+        crate::fit::logistic_landmarks::chosen(&task, self.folds, self.fixed_kernel, self.intercept)
     }
 
     fn of_ridge(&self, survey: &Survey, kernel: Kernel) -> Result<Kernel> {
@@ -138,8 +175,8 @@ impl Job {
     ///
     /// # Errors
     /// As [`Plan::new`].
-    pub fn plan(&self, survey: &Survey, (kernel, prior): (Kernel, Option<Prior>)) -> Result<Plan> {
-        Plan::new(survey, kernel, prior, self.choice())
+    pub fn plan(&self, survey: &Survey, (kernel, model): (Kernel, Model)) -> Result<Plan> {
+        Plan::new(survey, kernel, model, self.choice())
     }
 
     /// What is solved for.
@@ -224,6 +261,11 @@ pub mod names {
     /// The statistics of a unit.
     pub fn statistics(unit: u64) -> String {
         format!("unit-{unit:05}.stat")
+    }
+
+    /// The slope of a unit, in a pass of Newton's method.
+    pub fn slope(pass: usize, unit: u64) -> String {
+        format!("slope-{pass}-unit-{unit:05}.part")
     }
 
     /// The coefficients after so many corrections.
@@ -318,12 +360,58 @@ pub fn fit<S: Source>(
     units: u64,
     watch: &Heed,
 ) -> Result<Fitted, S::Failure> {
-    if plan.prior.is_some() {
-        watch.progress.start(usize::try_from(plan.rows).unwrap_or(usize::MAX) * watch.cost(plan));
-        let total = all_statistics(source, store, plan, units, watch)?;
-        return Ok(process(plan, &total)?);
+    match &plan.model {
+        Model::Ridge => Ok(fitted(&solved(source, store, (job, plan), units, watch)?)?),
+        Model::Process(_) => {
+            watch.progress.start(usize::try_from(plan.rows).unwrap_or(usize::MAX) * watch.cost(plan));
+            let total = all_statistics(source, store, plan, units, watch)?;
+            Ok(process(plan, &total)?)
+        }
+        Model::Classes { ridge, names } => {
+            let newton = classified(source, store, (job, plan, *ridge), units, watch)?;
+            let model = newton.model(names)?;
+            Ok(Fitted { chosen: Some(*ridge), iterations: vec![newton.passes], ..model.into() })
+        }
     }
-    Ok(fitted(&solved(source, store, (job, plan), units, watch)?)?)
+}
+
+/// Passes of Newton's method that are usual, for what is said of progress.
+const USUAL_PASSES: usize = 8;
+
+/// Logistic regression by a plan.
+fn classified<S: Source>(
+    source: &mut S,
+    store: &mut dyn Store<S::Failure>,
+    (job, plan, ridge): (&Job, &Plan, f64),
+    units: u64,
+    watch: &Heed,
+) -> Result<Newton, S::Failure> {
+    let each = usize::try_from(plan.rows).unwrap_or(usize::MAX).saturating_mul(watch.cost(plan));
+    watch.progress.start(each.saturating_mul(USUAL_PASSES));
+    let mut newton = Newton::new(plan, ridge, job.intercept)?;
+    while !newton.converged {
+        let coefficients = newton.coefficients.clone();
+        let mut total = Slope::empty(plan, &coefficients);
+        for unit in 0..units {
+            let name = names::slope(newton.passes, unit);
+            let own = match store.get(&name)? {
+                Some(bytes) => kept(&name, Slope::from_bytes(plan, &coefficients, &bytes))?,
+                None => {
+                    let mut all = Sloping::new(plan, &coefficients);
+                    source.read(unit, &mut |rows| {
+                        watch.step(rows.len() * watch.cost(plan))?;
+                        all.add(rows)
+                    })?;
+                    let own = all.finish(unit);
+                    store.put(&name, &own.to_bytes())?;
+                    own
+                }
+            };
+            total.merge(&own)?;
+        }
+        newton.step(&total)?;
+    }
+    Ok(newton)
 }
 
 /// Ridge regression by a plan.

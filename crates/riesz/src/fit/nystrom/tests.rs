@@ -39,7 +39,7 @@ fn surveyed(all: &Rows, limit: usize) -> Survey {
 
 fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize) -> Plan {
     let choice = Choice { landmarks, folds, seed: 3 };
-    Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), None, choice).unwrap()
+    Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), Model::Ridge, choice).unwrap()
 }
 
 fn fitted(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usize) -> Solution {
@@ -165,7 +165,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             own.add(piece).unwrap();
             survey.merge(own).unwrap();
         }
-        let plan = Plan::new(&survey, kernel.clone(), None, choice).unwrap();
+        let plan = Plan::new(&survey, kernel.clone(), Model::Ridge, choice).unwrap();
         let mut total = Statistics::empty(&plan);
         for (unit, piece) in pieces.iter().enumerate() {
             let mut accumulator = Accumulator::new(&plan);
@@ -290,13 +290,13 @@ fn rows_outside_the_plan_are_refused() {
     let choice = Choice { landmarks: 20, folds: 1, seed: 0 };
     let mut survey = surveyed(&all, 300);
     assert!(
-        Plan::new(&survey, kernel.clone(), None, choice)
+        Plan::new(&survey, kernel.clone(), Model::Ridge, choice)
             .unwrap_err()
             .to_string()
             .contains("look at all of them")
     );
     survey.add_kernel(&kernel, &all.x);
-    let plan = Plan::new(&survey, kernel, None, choice).unwrap();
+    let plan = Plan::new(&survey, kernel, Model::Ridge, choice).unwrap();
     assert!(Statistics::of(&plan, &all, 0).is_ok());
     let far = |x: f64, y: f64| {
         Rows::new(Table::from_rows(&[[x, 0.0]]).unwrap(), Matrix::column_vector(vec![y]), None).unwrap()
@@ -491,7 +491,7 @@ fn processes_are_those_of_their_points() {
     let all = rows(1500, 2, 1, false, 81);
     let learning =
         Learning { noise: 0.1, tune: crate::fit::Tune::KernelAndNoise, normalize_y: true, restarts: 0 };
-    let job = Job { process: Some(learning), ..Job::new(60) };
+    let job = Job { kind: Kind::Process(learning), ..Job::new(60) };
     let found = fit_rows(all.clone(), Kernel::gaussian(&[1.0, 1.0]), &job, &Heed::default()).unwrap();
     let (model, noise) = (&found.model, found.noise.unwrap());
     // Two columns, and a smooth kernel: fewer than 60 explain all of it.
