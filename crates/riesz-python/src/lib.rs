@@ -653,7 +653,7 @@ mod _core {
     #[pymodule_export]
     use super::nystrom::{
         Solution, counted_units, landmark_process, merge_residuals, merge_statistics, merge_surveys,
-        plan_facts, plan_fit, survey_rows, unit_residual, unit_statistics,
+        plan_facts, plan_fit, survey_kernel, survey_rows, tune_fit, unit_residual, unit_statistics,
     };
 
     #[pymodule_export]

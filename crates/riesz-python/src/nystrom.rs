@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::Matrix;
-use riesz::fit::nystrom::{self, Coefficients, Job, Plan, Residual, Rows, Statistics, Survey, fitted};
+use riesz::fit::nystrom::{self, Coefficients, Job, Model, Plan, Residual, Rows, Statistics, Survey, fitted};
 use riesz::kernel::{KernelExpression, Units};
+use riesz::{Kernel, Matrix};
 
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
@@ -72,23 +72,55 @@ pub fn merge_surveys<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Boun
     Ok(PyBytes::new(py, &serde_json::to_vec(&all).map_err(refuse)?))
 }
 
-/// Kernel and landmarks.
+/// The kernel, tuned, and what is fitted, as bytes; and whether how large the kernel is does not depend on the rows.
 #[pyfunction]
-pub fn plan_fit<'py>(
+pub fn tune_fit<'py>(
     py: Python<'py>,
     job: &str,
     survey: &[u8],
     kernel: &str,
     standardise: bool,
-) -> PyResult<Bound<'py, PyBytes>> {
+) -> PyResult<(Bound<'py, PyBytes>, bool)> {
     let (job, survey) = (self::job(job)?, self::survey(survey)?);
     let expression = KernelExpression::parse(kernel).map_err(raise)?;
-    made(py, None, move || {
+    let stop = Arc::new(AtomicBool::new(false));
+    let work = move || {
         let sample = survey.sample()?;
         let units = if standardise { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
-        let tuned = job.tuned(&survey, expression.resolve(&sample.x, &units)?)?;
-        Ok(job.plan(&survey, tuned)?.to_bytes())
+        job.tuned(&survey, expression.resolve(&sample.x, &units)?)
+    };
+    let tuned = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    Ok((PyBytes::new(py, &serde_json::to_vec(&tuned).map_err(refuse)?), tuned.0.is_bounded()))
+}
+
+/// A survey of no rows that says how large the kernel is at some.
+#[pyfunction]
+pub fn survey_kernel<'py>(
+    py: Python<'py>,
+    job: &str,
+    tuned: &[u8],
+    unit: UnitRows<'py>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (kernel, _): (Kernel, Model) = serde_json::from_slice(tuned).map_err(refuse)?;
+    let (job, rows) = (self::job(job)?, self::rows(unit)?);
+    made(py, Some(1), move || {
+        let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
+        survey.add_kernel(&kernel, &rows.x);
+        Ok(serde_json::to_vec(&survey).unwrap_or_default())
     })
+}
+
+/// Landmarks.
+#[pyfunction]
+pub fn plan_fit<'py>(
+    py: Python<'py>,
+    job: &str,
+    survey: &[u8],
+    tuned: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (job, survey) = (self::job(job)?, self::survey(survey)?);
+    let tuned: (Kernel, Model) = serde_json::from_slice(tuned).map_err(refuse)?;
+    made(py, None, move || Ok(job.plan(&survey, tuned)?.to_bytes()))
 }
 
 /// The statistics of a unit.

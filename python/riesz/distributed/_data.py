@@ -29,6 +29,8 @@ class File:
 
     path: str
     size: int
+    #: When it was written last, in nanoseconds.
+    modified: int
     groups: tuple[int, ...]
 
 
@@ -66,7 +68,7 @@ class Data:
             for group, count in enumerate(facts.groups):
                 own.append(group)
                 rows += count
-                if rows >= UNIT or group + 1 == len(facts.groups):
+                if rows and (rows >= UNIT or group + 1 == len(facts.groups)):
                     units.append(Unit(file, tuple(own), first, before, rows))
                     first, before, rows, own = first + rows, before + rows, 0, []
         return units
@@ -74,7 +76,7 @@ class Data:
     def cells(self, unit: Unit, names: Sequence[str]) -> Any:
         """Some columns of a unit, as an Arrow table."""
         facts = self.files[unit.file]
-        if os.path.getsize(facts.path) != facts.size:
+        if _state(facts.path) != (facts.size, facts.modified):
             raise ValueError(f"{facts.path} has changed since the work began: begin anew, with another checkpoint")
         return _parquet().ParquetFile(facts.path).read_row_groups(list(unit.groups), columns=list(names), use_threads=False)
 
@@ -122,7 +124,9 @@ class Data:
     def digest_text(self) -> str:
         """All that it is but the levels, which follow from the files."""
         plain = replace(self, features=tuple((name, None if levels is None else ()) for name, levels in self.features))
-        return json.dumps([[f.path, f.size, f.groups] for f in plain.files] + [plain.features, plain.targets, plain.weights])
+        return json.dumps(
+            [[f.path, f.size, f.modified, f.groups] for f in plain.files] + [plain.features, plain.targets, plain.weights]
+        )
 
 
 def levels_of(data: Data, unit: Unit) -> list[list[str]]:
@@ -143,6 +147,12 @@ def in_order(levels: set[str]) -> tuple[str, ...]:
 def _texts(column: Any) -> list[str]:
     named = {True: "true", False: "false"}
     return [named[cell] if isinstance(cell, bool) else str(cell).strip() for cell in column.to_pylist()]
+
+
+def _state(path: str) -> tuple[int, int]:
+    """How long a file is, and when it was written last."""
+    facts = os.stat(path)
+    return facts.st_size, facts.st_mtime_ns
 
 
 def _paths(data: Any) -> Iterator[str]:
@@ -170,16 +180,25 @@ def opened(
     for path in _paths(data):
         facts = parquet.ParquetFile(path).metadata
         groups = tuple(facts.row_group(k).num_rows for k in range(facts.num_row_groups))
-        files.append(File(os.path.abspath(path), os.path.getsize(path), groups))
+        real = os.path.realpath(path)
+        files.append(File(real, *_state(real), groups))
     twice = next((f.path for k, f in enumerate(files) if f in files[:k]), None)
     if twice is not None:
         raise ValueError(f"{twice} is named twice, and its rows would count twice")
     schema = parquet.read_schema(files[0].path)
+    for file in files[1:]:
+        other = parquet.read_schema(file.path)
+        lacking = next((name for name in schema.names if name not in other.names), None)
+        if lacking is not None:
+            raise ValueError(f"{file.path} has no column '{lacking}', which {files[0].path} has")
     others = {*targets, *([] if weights is None else [weights])}
     names = [name for name in schema.names if name not in others] if features is None else list(features)
     missing = next((name for name in [*names, *others, *categorical] if name not in schema.names), None)
     if missing is not None:
         raise ValueError(f"there is no column '{missing}'; the columns are: {', '.join(schema.names)}")
+    both = next((name for name in names if name in others), None)
+    if both is not None or len(set(targets)) < len(targets):
+        raise ValueError(f"column '{both or targets[0]}' is named twice, as a target or weight and as something else")
     if not names:
         raise ValueError("no column is left to predict from")
     import pyarrow.types as kinds

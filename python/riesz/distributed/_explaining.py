@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -189,6 +190,11 @@ def explain(
     total = sum(part["rows"] for part in parts)
     if total != sum(unit.rows for _, unit in units):
         raise RuntimeError("the engine did not explain all rows")
+    own = {part["name"] for part in parts}
+    for stale in os.listdir(folder):
+        # Parts of an explanation of other files that was here before.
+        if re.fullmatch(r"part-[0-9]{5,}\.parquet", stale) and stale not in own:
+            os.unlink(os.path.join(folder, stale))
     put(os.path.join(folder, "_manifest.json"), json.dumps({"rows": total, "parts": parts}, indent=1).encode())
     wrong = next((p for p in parts if p["bound"] is not None and p["residual"] > p["bound"]), None)
     if wrong is not None:

@@ -16,7 +16,7 @@ from .. import _core
 from .._expansion import Expansion
 from ._data import Data, Unit, in_order, levels_of, opened
 from ._engines import engine_of
-from ._kept import kept, put
+from ._kept import kept
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ class _Shared:
     folder: str | None = None
     plan: bytes = b""
     coefficients: bytes = b""
-    correction: int = 0
 
 
 _Task = tuple[int, Unit]
@@ -49,6 +48,10 @@ def _all_levels(shared: _Shared, parts: Sequence[bytes]) -> bytes:
 
 def _survey(shared: _Shared, task: _Task) -> bytes:
     return _core.survey_rows(shared.job, shared.data.rows(task[1]), shared.threads)
+
+
+def _kernel(shared: _Shared, task: _Task) -> bytes:
+    return _core.survey_kernel(shared.job, shared.plan, shared.data.rows(task[1]))
 
 
 def _all_surveys(shared: _Shared, parts: Sequence[bytes]) -> bytes:
@@ -77,7 +80,8 @@ def _residual(shared: _Shared, task: _Task) -> bytes:
     def check(content: bytes) -> bytes:
         return _core.merge_residuals(shared.plan, shared.coefficients, [content])
 
-    return kept(shared.folder, f"residual-{shared.correction}-unit-{number:05}.part", make, check)
+    name = hashlib.sha256(shared.coefficients).hexdigest()[:12]
+    return kept(shared.folder, f"residual-{name}-unit-{number:05}.part", make, check)
 
 
 def _all_residuals(shared: _Shared, parts: Sequence[bytes]) -> bytes:
@@ -189,6 +193,16 @@ def fit(
     targets = [target] if isinstance(target, str) else list(target)
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
+    for name, count, least in (
+        ("landmarks", landmarks, 1),
+        ("folds", folds, 2),
+        ("corrections", corrections, 0),
+        ("seed", seed, 0),
+    ):
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < least:
+            raise ValueError(f"{name} = {count!r}: it is a whole number from {least}")
+    if not isinstance(alpha, str) and not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
     if model not in ("krr", "gp"):
         raise ValueError(f"model = {model!r}: it is 'krr' or 'gp'")
     if not isinstance(kernel, str):
@@ -196,13 +210,13 @@ def fit(
     rows = opened(data, targets, features, sample_weight, categorical)
     job = json.dumps(
         {
-            "landmarks": landmarks,
+            "landmarks": int(landmarks),
             "ridge": None if isinstance(alpha, str) else float(alpha),
-            "folds": folds,
+            "folds": int(folds),
             "intercept": fit_intercept,
             "fixed_kernel": fixed_kernel,
-            "corrections": corrections,
-            "seed": seed,
+            "corrections": int(corrections),
+            "seed": int(seed),
             "kind": {"process": PROCESS | ({"tune": "noise"} if fixed_kernel else {})} if model == "gp" else "ridge",
         }
     )
@@ -220,7 +234,11 @@ def fit(
 
     def planned() -> bytes:
         survey = chosen.reduce("survey", shared, units, _survey, _all_surveys)
-        return _core.plan_fit(job, survey, kernel, standardise)
+        tuned, bounded = _core.tune_fit(job, survey, kernel, standardise)
+        if not bounded:
+            sizes = chosen.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
+            survey = _core.merge_surveys([survey, sizes])
+        return _core.plan_fit(job, survey, tuned)
 
     plan = kept(folder, "plan.json", planned, _core.plan_facts)
     shared = replace(shared, plan=plan, folder=folder)
@@ -235,9 +253,7 @@ def fit(
     solution = _core.Solution(plan, statistics, job)
     passes = 0
     while solution.wants_pass(corrections, passes):
-        shared = replace(shared, coefficients=solution.coefficients, correction=passes)
-        if folder is not None:
-            put(os.path.join(folder, f"coefficients-{passes}.json"), shared.coefficients)
+        shared = replace(shared, coefficients=solution.coefficients)
         solution.take(chosen.reduce("residual", shared, units, _residual, _all_residuals), corrections, passes)
         passes += 1
     expansion, said_of_fit, ridge = solution.fitted(targets)

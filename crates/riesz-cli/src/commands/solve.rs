@@ -77,11 +77,11 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (corrections, mut passes) = (request.job.corrections, 0);
     while solution.wants_pass(corrections, passes) {
         let coefficients = solution.coefficients.clone();
-        store.put(&names::coefficients(passes), &coefficients.to_bytes())?;
+        store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
         let mut left = Residual::empty(&plan, &coefficients);
         let mut missing = None;
         for &unit in all.units() {
-            let name = names::residual(passes, unit);
+            let name = names::residual(&coefficients, unit);
             match store.get(&name)? {
                 Some(bytes) => {
                     let own = Residual::from_bytes(&plan, &coefficients, &bytes);

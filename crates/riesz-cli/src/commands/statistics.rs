@@ -47,8 +47,8 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
                 let there = store.get(&name)?.map(|bytes| Statistics::from_bytes(&plan, &bytes).map(|_| ()));
                 (name, there)
             }
-            Some((coefficients, correction)) => {
-                let name = names::residual(*correction, unit);
+            Some(coefficients) => {
+                let name = names::residual(coefficients, unit);
                 let there = store
                     .get(&name)?
                     .map(|bytes| Residual::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
@@ -63,7 +63,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
         let message = format!("unit {unit}: {what}");
         let bytes = watched(&console, &message, &heed.progress.clone(), || match &latest {
             None => statistics(&mut reading, &plan, unit, &heed).map(|own| own.to_bytes()),
-            Some((coefficients, _)) => {
+            Some(coefficients) => {
                 residual(&mut reading, &plan, coefficients, unit, &heed).map(|own| own.to_bytes())
             }
         })?;
@@ -73,17 +73,12 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     Ok(())
 }
 
-/// The coefficients that were solved for last, and the number of their correction.
-pub fn latest_coefficients(
-    store: &mut Checkpoint,
-    plan: &riesz::fit::nystrom::Plan,
-) -> Result<(Coefficients, usize)> {
-    let mut found = None;
-    for correction in 0.. {
-        match store.get(&names::coefficients(correction))? {
-            Some(bytes) => found = Some((Coefficients::from_bytes(plan, &bytes)?, correction)),
-            None => break,
-        }
-    }
-    found.ok_or_else(|| Failure::input("nothing was solved by this plan yet: run 'riesz solve' first"))
+/// The coefficients that were solved for last.
+fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::Plan) -> Result<Coefficients> {
+    let Some(bytes) = store.get(names::COEFFICIENTS)? else {
+        return Err(Failure::input(
+            "nothing was solved by this plan yet, or it is of a Gaussian process, which is not corrected: run 'riesz solve' first",
+        ));
+    };
+    Ok(Coefficients::from_bytes(plan, &bytes)?)
 }

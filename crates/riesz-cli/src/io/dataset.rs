@@ -21,6 +21,8 @@ const UNIT: u64 = 1 << 17;
 pub struct DataFile {
     path: PathBuf,
     bytes: u64,
+    /// When it was written last, in nanoseconds since 1970.
+    modified: u128,
     /// Rows of its row groups; empty for text, whose rows are not known beforehand.
     groups: Vec<u64>,
 }
@@ -87,6 +89,13 @@ fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+/// How long a file is, and when it was written last.
+fn state(path: &Path) -> Result<(u64, u128)> {
+    let facts = std::fs::metadata(path).map_err(|e| Failure::reading(&name_of(path), &e))?;
+    let since = facts.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    Ok((facts.len(), since.map_or(0, |since| since.as_nanos())))
+}
+
 impl Dataset {
     /// Looks at the files: their sizes and row groups. Standard input cannot be read again, and is refused.
     pub fn open(given: &[PathBuf], like: &TableFile) -> Result<Self> {
@@ -97,9 +106,11 @@ impl Dataset {
                     "a fit through landmarks reads its rows several times, and standard input is read once: write them to a file",
                 ));
             }
-            let facts = std::fs::metadata(&path).map_err(|e| Failure::reading(&name_of(&path), &e))?;
+            // By its one true name, wherever work on it goes on.
+            let path = std::fs::canonicalize(&path).map_err(|e| Failure::reading(&name_of(&path), &e))?;
             let open = TableFile { path: path.clone(), ..like.clone() }.open()?;
-            files.push(DataFile { bytes: facts.len(), groups: open.groups(), path });
+            let (bytes, modified) = state(&path)?;
+            files.push(DataFile { bytes, modified, groups: open.groups(), path });
         }
         let twice = |k: usize| files[..k].iter().any(|f: &DataFile| f.path == files[k].path);
         if let Some(k) = (0..files.len()).find(|k| twice(*k)) {
@@ -139,7 +150,7 @@ impl Dataset {
             let (mut start, mut rows) = (0, 0);
             for (k, own) in facts.groups.iter().enumerate() {
                 rows += own;
-                if rows >= UNIT || k + 1 == facts.groups.len() {
+                if (rows >= UNIT || k + 1 == facts.groups.len()) && rows > 0 {
                     units.push(Unit { file, groups: Some(start..k + 1) });
                     (start, rows) = (k + 1, 0);
                 }

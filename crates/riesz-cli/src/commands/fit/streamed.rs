@@ -174,6 +174,11 @@ pub fn check(args: &Args) -> Result<()> {
     if args.plan_only && args.checkpoint.is_none() {
         return Err(Failure::input("--plan-only keeps a plan for later: say where, with --checkpoint DIR"));
     }
+    if args.plan_only && args.groups.is_some() {
+        return Err(Failure::input(
+            "--groups are kept with a model, and --plan-only makes none: give them to 'riesz explain'",
+        ));
+    }
     let unused = [("--row-noise", args.row_noise.is_some()), ("--protect", !args.protect.is_empty())];
     match unused.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => {

@@ -10,15 +10,32 @@
 use super::plan::{Plan, least_eigenvalue};
 use crate::error::Result;
 use crate::linalg::fixed::BITS;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, dot_roundings};
 
 /// A proved bound on how far a fit is from the exact one with the same landmarks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
-    /// One a target: at a row with kernels k the bound is the radius times `√(kᵀÂ⁻¹k)`; `None` where that is not known to be large enough.
+    /// One a target: at a row with kernels k the bound is the radius times `√(kᵀÂ⁻¹k)`, and the rounding of predictions; `None` where that is not known to be large enough.
     pub radius: Option<Vec<f64>>,
     /// The largest bound at any row at all, one a target.
     pub anywhere: Vec<f64>,
+    /// What a prediction is rounded by, one a target: part of both bounds.
+    pub rounding: Vec<f64>,
+}
+
+impl Certificate {
+    /// With what predictions by these coefficients are rounded by, and the intercept when its parts are added up.
+    pub(super) fn with_rounding(mut self, plan: &Plan, coefficients: &Matrix) -> Self {
+        let m = plan.landmarks.rows();
+        let of = |o: usize| {
+            let sum: f64 = (0..m).map(|j| plan.bound * coefficients[(j, o)].abs()).sum();
+            let constant = coefficients[(m, o)].abs() + plan.targets[o].center.abs();
+            UNIT * ((dot_roundings(m) + 3) as f64 * sum + 4.0 * constant)
+        };
+        self.rounding = (0..plan.targets.len()).map(of).collect();
+        self.anywhere.iter_mut().zip(&self.rounding).for_each(|(all, own)| *all += own);
+        self
+    }
 }
 
 /// Half a unit in the last place of 1.
@@ -79,7 +96,7 @@ impl Trust {
         let radius: Vec<f64> = (0..plan.targets.len()).map(radius).collect();
         let most = (plan.bound.powi(2) * (p - 1.0) + 1.0) / self.least;
         let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
-        Certificate { radius: Some(radius), anywhere }
+        Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
     }
 }
 
@@ -144,6 +161,6 @@ impl Measured<'_> {
             let lowest = (scale * least * 0.99).min(constant);
             reach * (square.sqrt() + by_row + others / lowest.sqrt())
         };
-        Ok(Some(Certificate { radius: None, anywhere: (0..t).map(anywhere).collect() }))
+        Ok(Some(Certificate { radius: None, anywhere: (0..t).map(anywhere).collect(), rounding: Vec::new() }))
     }
 }

@@ -26,6 +26,8 @@ pub struct Choice {
     pub landmarks: usize,
     /// Parts into which rows are divided for cross-validation; 1 for none.
     pub folds: usize,
+    /// Whether targets are kept less the middle of their range, which a model with an intercept gives back.
+    pub centered: bool,
     /// Of the draw of landmarks, of candidates and of folds.
     pub seed: u64,
 }
@@ -96,7 +98,7 @@ impl Plan {
     /// Chooses landmarks among the rows that the survey kept. Cost O(candidates landmarks²).
     ///
     /// # Errors
-    /// Those of the kernel; [`Error::TooFew`] without rows; [`Error::Target`] for a target that is the same in all rows.
+    /// Those of the kernel; [`Error::TooFew`] without rows.
     pub fn new(survey: &Survey, kernel: Kernel, model: Model, choice: Choice) -> Result<Self> {
         let sample = survey.sample()?;
         kernel.validate(sample.x.width())?;
@@ -110,7 +112,7 @@ impl Plan {
         };
         let found = landmarks(&kernel, &sample.x, choice.landmarks, choice.seed, Watch::nobody())?;
         let scale = |(low, high): &(f64, f64)| {
-            let center = low / 2.0 + high / 2.0;
+            let center = if choice.centered { low / 2.0 + high / 2.0 } else { 0.0 };
             Scale { center, unit: above((high - center).abs().max((low - center).abs())) }
         };
         Ok(Self {

@@ -45,6 +45,8 @@ pub struct Solution {
     pub tried: Vec<Tried>,
     intercept: bool,
     rows: u64,
+    /// The sum of weights.
+    weight: f64,
     /// Of `Â`.
     factor: Cholesky,
     /// `λP`.
@@ -88,6 +90,7 @@ impl Solution {
             tried,
             intercept: *intercept,
             rows: sums.rows,
+            weight: sums.gram[(plan.size() - 1, plan.size() - 1)],
             factor,
             penalty,
             trust,
@@ -111,6 +114,8 @@ impl Solution {
         self.certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
         let values = &mut self.coefficients.values;
         values.data_mut().iter_mut().zip(half.data()).for_each(|(v, step)| *v += step);
+        self.certificate =
+            self.certificate.take().map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
         self.residual = Some(squares);
         Ok(())
     }
@@ -121,7 +126,8 @@ impl Solution {
     /// As [`correct`](Self::correct).
     pub fn prove(&mut self, residual: &Residual) -> Result<()> {
         let (left, squares) = self.left(residual)?;
-        self.certificate = self.measured(&squares).as_they_are(&left, self.intercept)?;
+        let found = self.measured(&squares).as_they_are(&left, self.intercept)?;
+        self.certificate = found.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
         self.residual = Some(squares);
         Ok(())
     }
@@ -188,14 +194,22 @@ impl Solution {
         self.factor.solve_lower_in_place(&mut half);
         let mut squares = vec![0.0; x.rows()];
         (0..half.rows()).for_each(|j| squares.iter_mut().zip(half.row(j)).for_each(|(s, v)| *s += v * v));
-        let bound = |k: usize| (radius[k % t] * squares[k / t].sqrt()).min(certificate.anywhere[k % t]);
+        let bound = |k: usize| {
+            let own = radius[k % t] * squares[k / t].sqrt() + certificate.rounding[k % t];
+            own.min(certificate.anywhere[k % t])
+        };
         let bounds = (0..x.rows() * t).map(bound).collect();
         Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))
     }
 
-    /// The mean squared error over the rows, before the correction, one a target; `None` without one.
+    /// The mean squared error over the rows, by their weights, before the correction, one a target; `None` without one.
     pub fn training_error(&self) -> Option<Vec<f64>> {
-        self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.rows as f64).collect())
+        self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.weight).collect())
+    }
+
+    /// The landmarks.
+    pub(super) fn landmarks(&self) -> &Table {
+        &self.plan.landmarks
     }
 
     /// How many rows it is of.

@@ -116,7 +116,9 @@ impl Job {
 
     fn choice(&self) -> Choice {
         let folds = if self.ridge.is_some() || self.kind != Kind::Ridge { 1 } else { self.folds };
-        Choice { landmarks: self.landmarks, folds, seed: self.seed }
+        // Classes are 0 and 1, and have their middle.
+        let centered = self.intercept || self.kind != Kind::Ridge;
+        Choice { landmarks: self.landmarks, folds, centered, seed: self.seed }
     }
 
     /// An empty survey of rows with these features, so many targets, and weights or none.
@@ -268,14 +270,12 @@ pub mod names {
         format!("slope-{pass}-unit-{unit:05}.part")
     }
 
-    /// The coefficients after so many corrections.
-    pub fn coefficients(corrections: usize) -> String {
-        format!("coefficients-{corrections}.json")
-    }
+    /// The coefficients that were solved for last.
+    pub const COEFFICIENTS: &str = "coefficients.json";
 
-    /// What these leave of a unit.
-    pub fn residual(corrections: usize, unit: u64) -> String {
-        format!("residual-{corrections}-unit-{unit:05}.part")
+    /// What coefficients leave of a unit.
+    pub fn residual(coefficients: &super::Coefficients, unit: u64) -> String {
+        format!("residual-{}-unit-{unit:05}.part", &coefficients.digest()[..12])
     }
 }
 
@@ -318,13 +318,13 @@ pub fn all_residuals<S: Source>(
     source: &mut S,
     store: &mut dyn Store<S::Failure>,
     plan: &Plan,
-    (coefficients, correction): (&Coefficients, usize),
+    coefficients: &Coefficients,
     units: u64,
     watch: &Heed,
 ) -> Result<Residual, S::Failure> {
     let mut total = Residual::empty(plan, coefficients);
     for unit in 0..units {
-        let name = names::residual(correction, unit);
+        let name = names::residual(coefficients, unit);
         let own = match store.get(&name)? {
             Some(bytes) => {
                 let own = kept(&name, Residual::from_bytes(plan, coefficients, &bytes))?;
@@ -431,8 +431,8 @@ fn solved<S: Source>(
     let mut passes = 0;
     while solution.wants_pass(job.corrections, passes) {
         let coefficients = solution.coefficients.clone();
-        store.put(&names::coefficients(passes), &coefficients.to_bytes())?;
-        let left = all_residuals(source, store, plan, (&coefficients, passes), units, watch)?;
+        store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
+        let left = all_residuals(source, store, plan, &coefficients, units, watch)?;
         solution.take(&left, job.corrections, passes)?;
         passes += 1;
     }
@@ -466,6 +466,23 @@ pub(crate) fn fit_rows(rows: Rows, kernel: Kernel, job: &Job, heed: &Heed) -> Re
     fit(&mut Whole(rows), &mut Nowhere, (job, &plan), 1, heed)
 }
 
+/// What is to be said where rounding may have moved predictions by more than a thousandth of what they are off anyway.
+fn rounded(solution: &Solution) -> Result<Option<String>> {
+    let Some(errors) = solution.training_error() else { return Ok(None) };
+    let remedy = "raise the ridge or take fewer landmarks, or more corrections";
+    let Some(bounds) = solution.bounds(solution.landmarks())? else {
+        return Ok(Some(format!(
+            "landmarks are all but dependent, and nothing proves how far rounding moved the fit: {remedy}"
+        )));
+    };
+    let t = bounds.cols();
+    let worst = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
+    let found = (0..t).map(|o| (worst(o), errors[o].sqrt())).find(|(bound, error)| *bound > 1e-3 * error);
+    Ok(found.map(|(bound, error)| {
+        format!("rounding may have moved predictions by up to {bound:.1e}, where their own error is {error:.1e}: {remedy}")
+    }))
+}
+
 /// What is known of a solution as of any fit.
 ///
 /// # Errors
@@ -488,6 +505,7 @@ pub fn fitted(solution: &Solution) -> Result<Fitted> {
             ));
         }
     }
+    warnings.extend(rounded(solution)?);
     let model = noted(solution.model()?, facts);
     Ok(Fitted { warnings, chosen: Some(solution.ridge), ..model.into() })
 }

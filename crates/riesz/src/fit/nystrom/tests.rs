@@ -38,7 +38,7 @@ fn surveyed(all: &Rows, limit: usize) -> Survey {
 }
 
 fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize) -> Plan {
-    let choice = Choice { landmarks, folds, seed: 3 };
+    let choice = Choice { landmarks, folds, centered: true, seed: 3 };
     Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), Model::Ridge, choice).unwrap()
 }
 
@@ -151,7 +151,7 @@ fn fits_are_those_of_exact_arithmetic() {
 fn statistics_are_the_same_however_the_work_is_divided() {
     let all = rows(5000, 4, 2, true, 5);
     let kernel = Kernel::gaussian(&[1.5; 4]);
-    let choice = Choice { landmarks: 30, folds: 3, seed: 3 };
+    let choice = Choice { landmarks: 30, folds: 3, centered: true, seed: 3 };
     let make = |order: &[usize], parts: &[usize], chunk: usize| {
         let mut survey = Survey::new(all.x.columns(), 2, true, 300, 7);
         let mut pieces = Vec::new();
@@ -287,7 +287,7 @@ fn rows_outside_the_plan_are_refused() {
         .unwrap()
         .resolve(&all.x, &Units::standardised(&all.x))
         .unwrap();
-    let choice = Choice { landmarks: 20, folds: 1, seed: 0 };
+    let choice = Choice { landmarks: 20, folds: 1, centered: true, seed: 0 };
     let mut survey = surveyed(&all, 300);
     assert!(
         Plan::new(&survey, kernel.clone(), Model::Ridge, choice)
