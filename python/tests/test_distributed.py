@@ -388,6 +388,8 @@ def session():
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"], os.environ["PYSPARK_PYTHON"] = "127.0.0.1", sys.executable
+    # Its workers have to find what this file hands them.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     # A task that fails is tried again.
     made = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
     made = made.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")

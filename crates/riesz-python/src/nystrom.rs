@@ -93,7 +93,7 @@ pub fn tune_fit<'py>(
     Ok((PyBytes::new(py, &serde_json::to_vec(&tuned).map_err(refuse)?), tuned.0.is_bounded()))
 }
 
-/// A survey of no rows that says how large the kernel is at some.
+/// A survey of some rows that says how large the kernel is at them.
 #[pyfunction]
 pub fn survey_kernel<'py>(
     py: Python<'py>,
@@ -105,6 +105,7 @@ pub fn survey_kernel<'py>(
     let (job, rows) = (self::job(job)?, self::rows(unit)?);
     made(py, Some(1), move || {
         let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
+        survey.add(&rows)?;
         survey.add_kernel(&kernel, &rows.x);
         Ok(serde_json::to_vec(&survey).unwrap_or_default())
     })

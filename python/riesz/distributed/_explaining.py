@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,9 +74,8 @@ def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:
     number, unit = task
     name = f"part-{number:05}.parquet"
     path, record = os.path.join(shared.out, name), os.path.join(shared.out, "_parts", f"{name}.json")
-    wanted = hashlib.sha256(
-        repr((shared.data.files[unit.file], unit, shared.options, shared.single)).encode() + shared.model
-    ).hexdigest()
+    said = pickle.dumps((shared.data.files[unit.file], unit, shared.options, shared.single), protocol=4)
+    wanted = hashlib.sha256(said + shared.model).hexdigest()
     try:
         with open(record, encoding="utf-8") as file:
             known = json.load(file)

@@ -236,8 +236,7 @@ def fit(
         survey = chosen.reduce("survey", shared, units, _survey, _all_surveys)
         tuned, bounded = _core.tune_fit(job, survey, kernel, standardise)
         if not bounded:
-            sizes = chosen.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
-            survey = _core.merge_surveys([survey, sizes])
+            survey = chosen.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
         return _core.plan_fit(job, survey, tuned)
 
     plan = kept(folder, "plan.json", planned, _core.plan_facts)
