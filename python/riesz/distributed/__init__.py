@@ -4,7 +4,7 @@
 >>> rng = np.random.default_rng(0); folder = tempfile.mkdtemp()
 >>> x = rng.normal(size=(5000, 2)); y = np.sin(x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=5000)
 >>> pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": y}), f"{folder}/rows.parquet", row_group_size=1000)
->>> fit = riesz.distributed.fit(f"{folder}/*.parquet", "y", landmarks=40, alpha=0.1)
+>>> fit = riesz.distributed.fit(f"{folder}/*.parquet", "y", landmarks=40, alpha=0.1, corrections=2)
 >>> fit.rows, fit.landmarks
 (5000, 40)
 
