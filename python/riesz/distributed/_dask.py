@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from ._engines import FAN_IN, Merge, Work
+from ._work import FAN_IN, Merge, Work
 
 #: Deaths of workers that a task outlives: each counts against all tasks that the worker held.
 DEATHS = 20

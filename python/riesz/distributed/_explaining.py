@@ -58,16 +58,12 @@ class Explained:
 def _sha256(path: str) -> str | None:
     try:
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
+            total = hashlib.sha256()
+            while part := file.read(1 << 20):
+                total.update(part)
+            return total.hexdigest()
     except FileNotFoundError:
         return None
-
-
-def _digest(file: Any) -> str:
-    total = hashlib.sha256()
-    while part := file.read(1 << 20):
-        total.update(part)
-    return total.hexdigest()
 
 
 def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:

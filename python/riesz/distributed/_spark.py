@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._engines import Merge, Work
+from ._work import Merge, Work
 
 
 class Spark:

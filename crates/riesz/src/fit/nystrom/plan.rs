@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::landmarks::landmarks;
-use super::process::Prior;
 use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -47,6 +46,15 @@ pub struct Scale {
     pub center: f64,
     /// Divided by: a power of two, larger than what is left.
     pub unit: f64,
+}
+
+/// A Gaussian process before it has seen all rows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Prior {
+    /// Variance of the noise, in the kernel's units.
+    pub noise: f64,
+    /// The prior mean.
+    pub mean: f64,
 }
 
 /// What is fitted, with what the sample said of it.
@@ -214,8 +222,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `v` in a target's unit.
 impl Scale {
+    /// `v` in the target's unit.
     pub(super) fn of(&self, v: f64) -> f64 {
         (v - self.center) / self.unit
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Model, Plan};
+use super::plan::{Model, Plan, Prior};
 use super::rows::Rows;
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -27,15 +27,6 @@ pub struct Learning {
     pub normalize_y: bool,
     /// Further starts.
     pub restarts: usize,
-}
-
-/// A Gaussian process before it has seen all rows.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Prior {
-    /// Variance of the noise, in the kernel's units.
-    pub noise: f64,
-    /// The prior mean.
-    pub mean: f64,
 }
 
 impl Learning {
