@@ -104,6 +104,8 @@ impl Trust {
 pub(super) struct Measured<'m> {
     pub plan: &'m Plan,
     pub rows: u64,
+    /// The sum of weights.
+    pub weight: f64,
     pub ridge: f64,
     /// Landmarks and constant × targets.
     pub coefficients: &'m Matrix,
@@ -141,7 +143,8 @@ impl Measured<'_> {
             return Ok(None);
         }
         // A is at least `scale ‖f‖² + constant b²`.
-        let weight = self.rows as f64 * plan.largest_weight.unwrap_or(1.0);
+        // Roots of weights are rounded to 21 bits.
+        let weight = 0.99 * self.weight;
         let scale = if intercept { self.ridge / 2.0 } else { self.ridge };
         let constant = if intercept {
             self.ridge * weight / (2.0 * weight * plan.bound + self.ridge)

@@ -147,9 +147,8 @@ impl Solution {
     }
 
     fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
-        let (plan, rows, ridge, coefficients) =
-            (&self.plan, self.rows, self.ridge, &self.coefficients.values);
-        Measured { plan, rows, ridge, coefficients, squares }
+        let (plan, rows, weight, ridge) = (&self.plan, self.rows, self.weight, self.ridge);
+        Measured { plan, rows, weight, ridge, coefficients: &self.coefficients.values, squares }
     }
 
     /// `Kᵀe - λPθ`, and `Σ e²`.
