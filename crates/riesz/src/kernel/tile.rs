@@ -50,8 +50,9 @@ fn squares_body<V: Simd>(
     out: &mut Block,
 ) {
     let whole = u.len() / LANES * LANES;
-    out.iter_mut().for_each(|row| row[..u.len()].fill(0.0));
-    for (columns, lengthscale) in columns.chunks(SLOTS).zip(lengthscale.chunks(SLOTS)) {
+    let filled = if columns.is_empty() { 0 } else { whole };
+    out.iter_mut().for_each(|row| row[filled..u.len()].fill(0.0));
+    for (part, (columns, lengthscale)) in columns.chunks(SLOTS).zip(lengthscale.chunks(SLOTS)).enumerate() {
         let mut slots: [(&[f64], f64, [f64; GROUP]); SLOTS] = [(&[], 0.0, [0.0; GROUP]); SLOTS];
         for (slot, (&j, l)) in slots.iter_mut().zip(columns.iter().zip(lengthscale)) {
             // Fewer rows than a group are filled up with the last.
@@ -60,8 +61,8 @@ fn squares_body<V: Simd>(
         let slots = &slots[..columns.len()];
         for at in (0..whole).step_by(LANES) {
             let mut sums = [Lanes::ZERO; GROUP];
-            for (sum, row) in sums.iter_mut().zip(&*out) {
-                sum.0.copy_from_slice(&row[at..at + LANES]);
+            if part > 0 {
+                sums.iter_mut().zip(&*out).for_each(|(sum, row)| sum.0.copy_from_slice(&row[at..at + LANES]));
             }
             for (u, inverse, v) in slots {
                 let mut x = Lanes::ZERO;

@@ -7,6 +7,7 @@ use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::{Accum, MatMut, MatRef};
 
 use super::par;
+use crate::simd::{LANES, Lanes, Simd, dispatch};
 
 /// What 1 is rounded to.
 pub(crate) const ONE: f64 = 2_097_152.0;
@@ -17,10 +18,12 @@ pub(crate) const BLOCK: usize = 2048;
 /// Rows of which sums of products fit into 63 bits.
 const NARROW: usize = 1 << 20;
 
+/// What a number is added to and less by, to be rounded.
+const SHIFT: f64 = 6_755_399_441_055_744.0;
+
 /// The nearest whole number, of ties the even one, of a number of at most 2⁵¹.
 #[inline(always)]
 pub(crate) fn nearest(v: f64) -> f64 {
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
     (v + SHIFT) - SHIFT
 }
 
@@ -29,6 +32,82 @@ pub(crate) fn nearest(v: f64) -> f64 {
 pub(crate) fn two_slices(v: f64) -> (f64, f64) {
     let first = nearest(v);
     (first, nearest((v - first) * ONE))
+}
+
+/// The lanes of several vectors, one after the other; what is missing to whole lanes is 0.
+#[inline(always)]
+fn lanes<const N: usize>(of: [&[f64]; N], mut each: impl FnMut([Lanes; N])) {
+    let len = of[0].len();
+    for at in (0..len).step_by(LANES) {
+        each(of.map(|v| {
+            let mut own = Lanes::ZERO;
+            match v[at..].first_chunk() {
+                Some(all) => own.0 = *all,
+                None => own.0[..len - at].copy_from_slice(&v[at..len]),
+            }
+            own
+        }));
+    }
+}
+
+#[inline(always)]
+fn nearest_lanes<V: Simd>(v: Lanes) -> Lanes {
+    v.add::<V>(Lanes::splat(SHIFT)).sub::<V>(Lanes::splat(SHIFT))
+}
+
+#[inline(always)]
+fn round_body<V: Simd>(column: &mut [f64], scale: f64, roots: &[f64]) {
+    if roots.is_empty() {
+        column.iter_mut().for_each(|v| *v = nearest(*v * scale));
+    } else {
+        column.iter_mut().zip(roots).for_each(|(v, root)| *v = nearest(*v * scale * root));
+    }
+}
+
+#[inline(always)]
+fn product_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
+    let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
+    lanes([a, b], |[a, b]| (sum, other) = (other, a.fma::<V>(b, sum)));
+    sum.add::<V>(other).sum()
+}
+
+#[inline(always)]
+fn sliced_products_body<V: Simd>(
+    column: &[f64],
+    scale: f64,
+    roots: &[f64],
+    with: [&[f64]; 2],
+) -> [(f64, f64); 2] {
+    let mut sums = [Lanes::ZERO; 4];
+    let mut add = |v: Lanes, a: Lanes, b: Lanes| {
+        let first = nearest_lanes::<V>(v);
+        let second = nearest_lanes::<V>(v.sub::<V>(first).mul::<V>(Lanes::splat(ONE)));
+        let [s, t, u, w] = sums;
+        sums = [first.fma::<V>(a, s), second.fma::<V>(a, t), first.fma::<V>(b, u), second.fma::<V>(b, w)];
+    };
+    let scale = Lanes::splat(scale);
+    if roots.is_empty() {
+        lanes([column, with[0], with[1]], |[v, a, b]| add(v.mul::<V>(scale), a, b));
+    } else {
+        lanes([column, roots, with[0], with[1]], |[v, root, a, b]| {
+            add(v.mul::<V>(scale).mul::<V>(root), a, b);
+        });
+    }
+    let [s, t, u, w] = sums.map(Lanes::sum);
+    [(s, t), (u, w)]
+}
+
+dispatch! {
+    /// Rounds numbers, times `scale` and each its root, to whole ones; no roots are all 1.
+    pub(crate) fn round(column: &mut [f64], scale: f64, roots: &[f64]) = round_body::<V>
+}
+dispatch! {
+    /// The sum of products of whole numbers, of which all partial sums are below 2⁵³: exact, and so the same in any order.
+    pub(crate) fn product(a: &[f64], b: &[f64]) -> f64 = product_body::<V>
+}
+dispatch! {
+    /// The two slices of numbers, times `scale` and each its root: the [`product`] of either with each of two vectors of whole numbers.
+    pub(crate) fn sliced_products(column: &[f64], scale: f64, roots: &[f64], with: [&[f64]; 2]) -> [(f64, f64); 2] = sliced_products_body::<V>
 }
 
 /// The sum of `AᵀA` over blocks A of whole numbers: the lower triangle, column by column.
@@ -102,6 +181,7 @@ pub(crate) fn packed_len(size: usize) -> usize {
 mod tests {
     use super::*;
     use crate::random::{Random, RngExt, SeedableRng};
+    use crate::simd::Isa;
 
     /// Of the largest numbers there are, in blocks of any size.
     #[test]
@@ -137,6 +217,36 @@ mod tests {
                         assert_eq!(own[at], (0..rows).map(|r| of(r, i) * of(r, j)).sum::<i128>());
                         at += 1;
                     }
+                }
+            }
+        }
+    }
+
+    /// On every instruction set, of any length, with and without roots.
+    #[test]
+    fn products_are_those_of_whole_numbers() {
+        let mut random = Random::seed_from_u64(3);
+        for isa in Isa::available() {
+            for len in [1, 7, 8, 9, 64, 511] {
+                let mut draw = |size: f64| -> Vec<f64> {
+                    (0..len).map(|_| (2.0 * random.random::<f64>() - 1.0) * size).collect()
+                };
+                let (column, roots) = (draw(1.0), draw(1.0));
+                let with = [draw(ONE), draw(ONE)].map(|v| v.into_iter().map(nearest).collect::<Vec<_>>());
+                for roots in [&[][..], &roots] {
+                    let value = |i: usize| column[i] * ONE * roots.get(i).copied().unwrap_or(1.0);
+                    let sum = |of: &dyn Fn(usize) -> i128| (0..len).map(of).sum::<i128>() as f64;
+                    let found = sliced_products(isa, &column, ONE, roots, [&with[0], &with[1]]);
+                    for (with, found) in with.iter().zip(found) {
+                        let first = sum(&|i| two_slices(value(i)).0 as i128 * with[i] as i128);
+                        let second = sum(&|i| two_slices(value(i)).1 as i128 * with[i] as i128);
+                        assert_eq!(found, (first, second), "{} {len}", isa.name());
+                    }
+                    let mut rounded = column.clone();
+                    round(isa, &mut rounded, ONE, roots);
+                    assert!((0..len).all(|i| rounded[i] == nearest(value(i))));
+                    let product = product(isa, &rounded, &with[0]);
+                    assert_eq!(product, sum(&|i| rounded[i] as i128 * with[0][i] as i128));
                 }
             }
         }

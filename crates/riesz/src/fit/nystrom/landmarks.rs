@@ -11,7 +11,7 @@ use crate::stop::Watch;
 use crate::table::Table;
 
 /// Rows that are drawn at a time.
-const DRAWN: usize = 150;
+const DRAWN: usize = 300;
 
 /// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but dependent.
 const NOTHING: f64 = 1e-9;

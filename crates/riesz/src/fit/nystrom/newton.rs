@@ -17,8 +17,9 @@ use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Columns;
-use crate::linalg::fixed::{BITS, IntegerGram, ONE, nearest, packed_len, two_slices};
+use crate::linalg::fixed::{self, BITS, IntegerGram, ONE, packed_len, two_slices};
 use crate::linalg::{Cholesky, Matrix, dot};
+use crate::simd::Isa;
 
 /// Rows at a time.
 const RUN: usize = 1024;
@@ -163,7 +164,7 @@ impl<'p> Sloping<'p> {
                 problem: format!("holds {bad}, and classes are 0 and 1 here"),
             });
         }
-        let m = points.len();
+        let (m, isa) = (points.len(), Isa::detect());
         for start in (0..rows.len()).step_by(RUN) {
             let n = RUN.min(rows.len() - start);
             let features = Columns::new(x.column_major(), x.rows(), start, n);
@@ -190,16 +191,11 @@ impl<'p> Sloping<'p> {
             block.resize(n * (m + 1), plan.bound);
             block[n * m..].fill(plan.bound);
             let scale = ONE / plan.bound;
+            let roots: Vec<f64> = scaled.roots().map_or(Vec::new(), |all| all[start..start + n].to_vec());
             let column = |own: &mut [f64]| -> i128 {
-                let mut rest = vec![0.0; n];
-                let mut one = vec![0.0; n];
-                for i in 0..n {
-                    let value = own[i] * scale;
-                    (one[i], rest[i]) = two_slices(value * scaled.root(start + i));
-                    own[i] = nearest(value * curvature[i]);
-                }
-                (whole(dot(&one, &first), dot(&rest, &first)) << BITS)
-                    + whole(dot(&one, &second), dot(&rest, &second))
+                let [a, b] = fixed::sliced_products(isa, own, scale, &roots, [&first, &second]);
+                fixed::round(isa, own, scale, &curvature);
+                (whole(a.0, a.1) << BITS) + whole(b.0, b.1)
             };
             let sums: Vec<i128> = block.par_chunks_mut(n).map(column).collect();
             all.cross.iter_mut().zip(sums).for_each(|(sum, own)| *sum += own);

@@ -12,12 +12,12 @@ use super::rows::Rows;
 use super::statistics::whole;
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
-use crate::linalg::fixed::{BITS, ONE, nearest, two_slices};
-use crate::linalg::{Matrix, dot};
-use crate::simd::Isa;
+use crate::linalg::Matrix;
+use crate::linalg::fixed::{BITS, ONE, nearest, sliced_products, two_slices};
+use crate::simd::{Isa, Simd, dispatch};
 
 /// Rows at a time, whose kernels with landmarks stay in the cache.
-const RUN: usize = 512;
+const RUN: usize = 256;
 /// Landmarks at a time, of which predictions are summed up before these sums are.
 const SUM: usize = 64;
 
@@ -41,8 +41,7 @@ pub(super) fn predictions(
             plan.kernel.tile(isa, rows, &some, own, n);
             for (k, column) in own.chunks(n).enumerate() {
                 for (o, said) in said.chunks_mut(n).enumerate() {
-                    let coef = theta[(run * SUM + k, o)];
-                    said.iter_mut().zip(column).for_each(|(s, k)| *s += coef * k);
+                    add_times(isa, theta[(run * SUM + k, o)], column, said);
                 }
             }
             said
@@ -52,6 +51,15 @@ pub(super) fn predictions(
     runs.iter().for_each(|run| all.iter_mut().zip(run).for_each(|(all, own)| *all += own));
     (0..t).for_each(|o| all[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
     all
+}
+
+#[inline(always)]
+fn add_times_body<V: Simd>(coef: f64, column: &[f64], said: &mut [f64]) {
+    said.iter_mut().zip(column).for_each(|(s, k)| *s += coef * k);
+}
+
+dispatch! {
+    fn add_times(coef: f64, column: &[f64], said: &mut [f64]) = add_times_body::<V>
 }
 
 /// Coefficients of landmarks and of a constant, in the units of kernel and targets less their centres.
@@ -155,7 +163,7 @@ impl Residual {
         let x = rows.x.conform(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         let points: Vec<Vec<f64>> = (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect();
-        let (t, m) = (plan.targets.len(), points.len());
+        let (t, isa) = (plan.targets.len(), Isa::detect());
         let theta = &coefficients.values;
         let mut block = Vec::new();
         for start in (0..rows.len()).step_by(RUN) {
@@ -187,29 +195,22 @@ impl Residual {
             let coarse: Vec<bool> =
                 (0..t).map(|o| slices[3 * o * n..][..n].iter().any(|v| *v != 0.0)).collect();
             let scale = ONE / plan.bound;
-            let of_column = |j: usize, own: &mut [f64], rest: &mut [f64]| -> Vec<i128> {
-                own.iter_mut().zip(rest.iter_mut()).enumerate().for_each(|(i, (v, rest))| {
-                    let value = if j < m { *v * scale } else { ONE };
-                    (*v, *rest) = two_slices(value * scaled.root(start + i));
-                });
+            let roots: Vec<f64> = scaled.roots().map_or(Vec::new(), |all| all[start..start + n].to_vec());
+            let of_column = |own: &[f64]| -> Vec<i128> {
+                let with = |first: &[f64], second: &[f64]| {
+                    let [a, b] = sliced_products(isa, own, scale, &roots, [first, second]);
+                    (whole(a.0, a.1), whole(b.0, b.1))
+                };
+                let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];
                 let sum = |o: usize| {
-                    let dots = |s: usize| {
-                        whole(
-                            dot(own, &slices[(3 * o + s) * n..][..n]),
-                            dot(rest, &slices[(3 * o + s) * n..][..n]),
-                        )
-                    };
-                    let first = if coarse[o] { dots(0) } else { 0 };
-                    (first << (2 * BITS)) + (dots(1) << BITS) + dots(2)
+                    let first = if coarse[o] { with(slice(o, 0), slice(o, 0)).0 } else { 0 };
+                    let (second, third) = with(slice(o, 1), slice(o, 2));
+                    (first << (2 * BITS)) + (second << BITS) + third
                 };
                 (0..t).map(sum).collect()
             };
-            let sums: Vec<Vec<i128>> = block
-                .par_chunks_mut(n)
-                .enumerate()
-                .map_init(|| vec![0.0; n], |rest, (j, own)| of_column(j, own, rest))
-                .collect();
-            let constant = of_column(m, &mut vec![0.0; n], &mut vec![0.0; n]);
+            let sums: Vec<Vec<i128>> = block.par_chunks(n).map(of_column).collect();
+            let constant = of_column(&vec![plan.bound; n]);
             let all = sums.iter().flatten().chain(&constant);
             self.cross.iter_mut().zip(all).for_each(|(sum, own)| *sum += own);
         }

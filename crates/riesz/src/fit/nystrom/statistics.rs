@@ -11,8 +11,8 @@ use super::plan::Plan;
 use super::rows::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
-use crate::linalg::fixed::{BITS, BLOCK, IntegerGram, ONE, nearest, packed_len, two_slices};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::Matrix;
+use crate::linalg::fixed::{self, BITS, BLOCK, IntegerGram, ONE, nearest, packed_len, two_slices};
 use crate::random::hash;
 use crate::simd::Isa;
 
@@ -372,17 +372,16 @@ impl<'p> Accumulator<'p> {
                 .map(Vec::as_slice)
                 .collect();
             plan.kernel.tile(isa, features, &some, own, rows);
-            let (kernels, constant) = own.split_at_mut(some.len() * rows);
-            let scale = ONE / plan.bound;
-            kernels.iter_mut().for_each(|v| *v *= scale);
-            constant.fill(ONE);
+            own[some.len() * rows..].fill(plan.bound);
         };
+        let (scale, roots) = (ONE / plan.bound, waiting.roots.get(..rows).unwrap_or(&[]));
         // One column, and its products with targets.
         let column = |own: &mut [f64]| {
-            own.iter_mut().zip(&waiting.roots).for_each(|(v, root)| *v *= root);
-            own.iter_mut().for_each(|v| *v = nearest(*v));
-            let slice = |o: usize, s: usize| &waiting.targets[(2 * o + s) * BLOCK..][..rows];
-            (0..t).map(|o| whole(dot(own, slice(o, 0)), dot(own, slice(o, 1)))).collect::<Vec<i128>>()
+            fixed::round(isa, own, scale, roots);
+            let with = |o: usize, s: usize| {
+                fixed::product(isa, own, &waiting.targets[(2 * o + s) * BLOCK..][..rows])
+            };
+            (0..t).map(|o| whole(with(o, 0), with(o, 1))).collect::<Vec<i128>>()
         };
         let parts = block.par_chunks_mut(rows * TOGETHER).enumerate();
         let sums: Vec<Vec<i128>> = parts
@@ -433,6 +432,11 @@ impl Scaled {
     /// The root of the weight of row `i`, relative to the largest.
     pub fn root(&self, i: usize) -> f64 {
         self.roots.as_ref().map_or(1.0, |roots| roots[i])
+    }
+
+    /// All of them; `None` for 1.
+    pub fn roots(&self) -> Option<&[f64]> {
+        self.roots.as_deref()
     }
 }
 
