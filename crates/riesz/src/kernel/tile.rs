@@ -62,7 +62,9 @@ fn squares_body<V: Simd>(
         for at in (0..whole).step_by(LANES) {
             let mut sums = [Lanes::ZERO; GROUP];
             if part > 0 {
-                sums.iter_mut().zip(&*out).for_each(|(sum, row)| sum.0.copy_from_slice(&row[at..at + LANES]));
+                for (sum, row) in sums.iter_mut().zip(&*out) {
+                    sum.0.copy_from_slice(&row[at..at + LANES]);
+                }
             }
             for (u, inverse, v) in slots {
                 let mut x = Lanes::ZERO;

@@ -34,40 +34,54 @@ pub(crate) fn two_slices(v: f64) -> (f64, f64) {
     (first, nearest((v - first) * ONE))
 }
 
-/// The lanes of several vectors, one after the other; what is missing to whole lanes is 0.
+/// Some numbers from `at` on; what is missing to whole lanes is 0.
 #[inline(always)]
-fn lanes<const N: usize>(of: [&[f64]; N], mut each: impl FnMut([Lanes; N])) {
-    let len = of[0].len();
-    for at in (0..len).step_by(LANES) {
-        each(of.map(|v| {
-            let mut own = Lanes::ZERO;
-            match v[at..].first_chunk() {
-                Some(all) => own.0 = *all,
-                None => own.0[..len - at].copy_from_slice(&v[at..len]),
-            }
-            own
-        }));
-    }
+fn load(v: &[f64], at: usize) -> Lanes {
+    let mut own = Lanes::ZERO;
+    let end = v.len().min(at + LANES);
+    own.0[..end - at].copy_from_slice(&v[at..end]);
+    own
 }
 
 #[inline(always)]
-fn nearest_lanes<V: Simd>(v: Lanes) -> Lanes {
-    v.add::<V>(Lanes::splat(SHIFT)).sub::<V>(Lanes::splat(SHIFT))
+fn load_all(v: &[f64], at: usize) -> Lanes {
+    let mut own = Lanes::ZERO;
+    own.0.copy_from_slice(&v[at..at + LANES]);
+    own
+}
+
+/// Two slices of a number.
+#[inline(always)]
+fn slices<V: Simd>(v: Lanes) -> (Lanes, Lanes) {
+    let shift = Lanes::splat(SHIFT);
+    let first = v.add::<V>(shift).sub::<V>(shift);
+    let rest = v.sub::<V>(first).mul::<V>(Lanes::splat(ONE));
+    (first, rest.add::<V>(shift).sub::<V>(shift))
 }
 
 #[inline(always)]
 fn round_body<V: Simd>(column: &mut [f64], scale: f64, roots: &[f64]) {
     if roots.is_empty() {
-        column.iter_mut().for_each(|v| *v = nearest(*v * scale));
+        for v in column {
+            *v = nearest(*v * scale);
+        }
     } else {
-        column.iter_mut().zip(roots).for_each(|(v, root)| *v = nearest(*v * scale * root));
+        for (v, root) in column.iter_mut().zip(roots) {
+            *v = nearest(*v * scale * root);
+        }
     }
 }
 
 #[inline(always)]
 fn product_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
     let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
-    lanes([a, b], |[a, b]| (sum, other) = (other, a.fma::<V>(b, sum)));
+    let whole = a.len() / LANES * LANES;
+    for at in (0..whole).step_by(LANES) {
+        (sum, other) = (other, load_all(a, at).fma::<V>(load_all(b, at), sum));
+    }
+    if whole < a.len() {
+        sum = load(a, whole).fma::<V>(load(b, whole), sum);
+    }
     sum.add::<V>(other).sum()
 }
 
@@ -78,23 +92,24 @@ fn sliced_products_body<V: Simd>(
     roots: &[f64],
     with: [&[f64]; 2],
 ) -> [(f64, f64); 2] {
-    let mut sums = [Lanes::ZERO; 4];
-    let mut add = |v: Lanes, a: Lanes, b: Lanes| {
-        let first = nearest_lanes::<V>(v);
-        let second = nearest_lanes::<V>(v.sub::<V>(first).mul::<V>(Lanes::splat(ONE)));
-        let [s, t, u, w] = sums;
-        sums = [first.fma::<V>(a, s), second.fma::<V>(a, t), first.fma::<V>(b, u), second.fma::<V>(b, w)];
-    };
+    let (mut s, mut t, mut u, mut w) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
     let scale = Lanes::splat(scale);
-    if roots.is_empty() {
-        lanes([column, with[0], with[1]], |[v, a, b]| add(v.mul::<V>(scale), a, b));
-    } else {
-        lanes([column, roots, with[0], with[1]], |[v, root, a, b]| {
-            add(v.mul::<V>(scale).mul::<V>(root), a, b);
-        });
+    let whole = column.len() / LANES * LANES;
+    for at in (0..column.len()).step_by(LANES) {
+        let (mut v, a, b) = if at < whole {
+            (load_all(column, at), load_all(with[0], at), load_all(with[1], at))
+        } else {
+            (load(column, at), load(with[0], at), load(with[1], at))
+        };
+        v = v.mul::<V>(scale);
+        if !roots.is_empty() {
+            v = v.mul::<V>(if at < whole { load_all(roots, at) } else { load(roots, at) });
+        }
+        let (first, second) = slices::<V>(v);
+        (s, t) = (first.fma::<V>(a, s), second.fma::<V>(a, t));
+        (u, w) = (first.fma::<V>(b, u), second.fma::<V>(b, w));
     }
-    let [s, t, u, w] = sums.map(Lanes::sum);
-    [(s, t), (u, w)]
+    [(s.sum(), t.sum()), (u.sum(), w.sum())]
 }
 
 dispatch! {

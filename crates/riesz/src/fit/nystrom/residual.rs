@@ -55,7 +55,9 @@ pub(super) fn predictions(
 
 #[inline(always)]
 fn add_times_body<V: Simd>(coef: f64, column: &[f64], said: &mut [f64]) {
-    said.iter_mut().zip(column).for_each(|(s, k)| *s += coef * k);
+    for (s, k) in said.iter_mut().zip(column) {
+        *s += coef * k;
+    }
 }
 
 dispatch! {
