@@ -126,7 +126,8 @@ class Expansion:
             raise ValueError("this model takes unseen categories: save the one that it was made of")
         if posterior and not self.has_posterior:
             raise ValueError(
-                "posterior=True: this model has none; Gaussian processes have one, and models with bootstrap or jackknife"
+                "posterior=True: this model has none; Gaussian processes have one, and models with bootstrap, jackknife or "
+                "(kernel ridge regression) landmarks"
             )
         write(path, self._core.to_bytes(posterior))
 

@@ -339,7 +339,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
     landmarks : int, optional
         Learns through at most so many rows that stand for all, for many rows: cost ``n * landmarks²``, memory ``landmarks²``.
         They become the model's points. ``alpha="auto"`` is then by folds, 5 unless ``folds`` says; what needs the dense fit is
-        refused. More rows than memory holds: :func:`riesz.distributed.fit`, or the command line.
+        refused. ``riesz.Explainer(model, background, covariance=True)`` then says how far values may be from those with all rows
+        as points, by an estimate. More rows than memory holds: :func:`riesz.distributed.fit`, or the command line.
     protect : list of columns, or dict of name to columns, optional
         Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
     protect_strength : float, default 1

@@ -253,7 +253,8 @@ impl Solution {
         if names.len() == fitted.model.outputs() {
             fitted.model.output_names = names;
         }
-        let model = Expansion { model: Arc::new(fitted.model), covariance: None, groups: None };
+        let covariance = fitted.covariance.map(Arc::new);
+        let model = Expansion { model: Arc::new(fitted.model), covariance, groups: None };
         Ok((Py::new(py, model)?, fitted.warnings, self.solution.ridge))
     }
 }

@@ -137,6 +137,7 @@ fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
         Some(Source::Jackknife { rows }) => format!(
             "Whiskers are 95 % intervals: ± 1.96 standard deviations that follow from refits of the model without each of its {rows} rows (the jackknife)."
         ),
+        Some(Source::Landmarks { .. }) => "Whiskers are 95 % intervals of what the values would be with all rows as support points, estimated from fits with fewer landmarks: they say nothing of how the model depends on its sample.".into(),
         _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what the model has learnt from its data.".into(),
     };
     text += " ";

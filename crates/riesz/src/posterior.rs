@@ -44,15 +44,29 @@ pub enum Known {
     },
     /// Any symmetric matrix, n × n.
     Dense(Matrix),
-    /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ from their mean, which is by `k(x, X) F + g`.
+    /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ, which is by `k(x, X) F + g`.
     Refits {
-        /// F (n × refits): coefficients less their mean, over the root of one less than the number of refits.
+        /// F (n × refits): differences of coefficients, scaled so that the sum of their squares is a variance.
         coef: Matrix,
         /// g: intercepts, likewise.
         intercept: Vec<f64>,
-        /// The seed of the rows that they were fitted to; `None` where these are all rows but one, one after the other, and numbers are scaled for the jackknife.
-        seed: Option<u64>,
+        /// What refits differ in.
+        of: Refitted,
     },
+}
+
+/// What refits of a model differ in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refitted {
+    /// Rows, drawn anew by a seed: differences are from their mean.
+    Drawn {
+        /// The seed.
+        seed: u64,
+    },
+    /// All rows but one, one after the other: likewise, scaled for the jackknife.
+    LeftOut,
+    /// Landmarks, half as many with each: differences are between one and the next, scaled to what all rows as support points would change.
+    Landmarks,
 }
 
 /// What a posterior is besides its mean. Outputs are independent of one another.
@@ -223,19 +237,24 @@ impl Covariance {
     /// What it makes of sums of outputs, outputs × sums of `weights`. Refits know how outputs vary together; `None` for posteriors, which do not say.
     pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {
         let sum = |s: usize| {
-            let mut sum: Option<(Matrix, Vec<f64>, Option<u64>)> = None;
+            let mut sum: Option<(Matrix, Vec<f64>, Refitted)> = None;
             for o in 0..weights.rows() {
-                let Known::Refits { coef, intercept, seed } = &self.known[self.known(o)] else { return None };
+                let Known::Refits { coef, intercept, of } = &self.known[self.known(o)] else { return None };
                 let times = weights[(o, s)] * self.scale[o];
-                let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *seed);
+                let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *of);
                 let (all, shifts, _) = sum.get_or_insert(none);
                 all.data_mut().iter_mut().zip(coef.data()).for_each(|(all, own)| *all += times * own);
                 shifts.iter_mut().zip(intercept).for_each(|(all, own)| *all += times * own);
             }
-            sum.map(|(coef, intercept, seed)| Known::Refits { coef, intercept, seed })
+            sum.map(|(coef, intercept, of)| Known::Refits { coef, intercept, of })
         };
         let known = (0..weights.cols()).map(sum).collect::<Option<Vec<Known>>>()?;
         Some(Self { prior: self.prior, mirror: self.mirror.clone(), scale: vec![1.0; known.len()], known })
+    }
+
+    /// Whether it says how far a fit through landmarks is from the one with all rows as support points.
+    pub fn is_of_landmarks(&self) -> bool {
+        matches!(self.known.first(), Some(Known::Refits { of: Refitted::Landmarks, .. }))
     }
 
     /// Which Q is that of output `o`.
@@ -293,10 +312,11 @@ impl<'m> Posterior<'m> {
     /// Where it comes from.
     pub fn source(&self) -> Source {
         match self.covariance.known.first() {
-            Some(Known::Refits { coef, seed: Some(seed), .. }) => {
-                Source::Bootstrap { draws: coef.cols(), seed: *seed }
-            }
-            Some(Known::Refits { coef, seed: None, .. }) => Source::Jackknife { rows: coef.cols() },
+            Some(Known::Refits { coef, of, .. }) => match *of {
+                Refitted::Drawn { seed } => Source::Bootstrap { draws: coef.cols(), seed },
+                Refitted::LeftOut => Source::Jackknife { rows: coef.cols() },
+                Refitted::Landmarks => Source::Landmarks { doublings: coef.cols() },
+            },
             _ => Source::Posterior,
         }
     }

@@ -91,7 +91,11 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             }
         }
         if let Some(unit) = missing {
-            let what = if passes < corrections { "not corrected" } else { "without a certificate" };
+            let what = match solution.certificate() {
+                _ if passes < corrections => "not corrected",
+                Some(_) => "corrected too little for a narrow certificate",
+                None => "without a certificate",
+            };
             console.note(format!(
                 "{what}: 'riesz statistics {} --unit {unit} --residual' and so on, then solve again",
                 name_of(&args.plan)

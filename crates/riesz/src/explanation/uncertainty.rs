@@ -48,6 +48,11 @@ pub enum Source {
         /// Number of rows.
         rows: usize,
     },
+    /// Fits with fewer landmarks: how far values may be from those of the model with all rows as support points, by an estimate.
+    Landmarks {
+        /// Doublings of landmarks that were looked at.
+        doublings: usize,
+    },
 }
 
 impl std::fmt::Display for Source {
@@ -56,6 +61,9 @@ impl std::fmt::Display for Source {
             Self::Posterior => write!(f, "posterior of a Gaussian process"),
             Self::Bootstrap { draws, seed } => write!(f, "bootstrap of {draws} refits (seed {seed})"),
             Self::Jackknife { rows } => write!(f, "jackknife of {rows} rows"),
+            Self::Landmarks { doublings } => {
+                write!(f, "what landmarks leave out, by the last {doublings} doublings of them")
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix};
-use crate::posterior::{Covariance, Known};
+use crate::posterior::{Covariance, Known, Refitted};
 use crate::random::{Random, RngExt, SeedableRng, hash};
 use crate::setting::{Range, Setting};
 use crate::stop::Watch;
@@ -99,7 +99,7 @@ fn spread(refits: &[Refit], rows: &[usize], seed: u64) -> Vec<Known> {
         }
         (0..rows.len()).for_each(|i| centre(coef.row_mut(i)));
         centre(&mut intercept);
-        Known::Refits { coef, intercept, seed: Some(seed) }
+        Known::Refits { coef, intercept, of: Refitted::Drawn { seed } }
     };
     (0..outputs).map(known).collect()
 }

@@ -9,7 +9,7 @@ use super::KernelRidge;
 use super::bootstrap::{PROTECTED, centre};
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix};
-use crate::posterior::{Covariance, Known};
+use crate::posterior::{Covariance, Known, Refitted};
 use crate::setting::{Range, Setting};
 use crate::stop::Watch;
 use crate::table::Table;
@@ -73,7 +73,7 @@ impl KernelRidge {
             }
             let mut intercept: Vec<f64> = moved.iter().map(|m| intercept[o] + m).collect();
             scaled(&mut intercept);
-            Known::Refits { coef: out, intercept, seed: None }
+            Known::Refits { coef: out, intercept, of: Refitted::LeftOut }
         };
         Ok(Covariance {
             prior: 0.0,

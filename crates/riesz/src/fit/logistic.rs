@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
 use super::bootstrap::{BOOTSTRAP, PROTECTED, Refit, by_class, refitted};
-use super::logistic_landmarks::{landmark_job, through_landmarks};
+use super::logistic_landmarks::{fit_classes, landmark_job};
 use super::search::{RIDGES, Search};
 use super::selection::ClassScore;
 use super::task::{
@@ -52,7 +52,7 @@ pub(super) const SEARCH_TOLERANCE: f64 = 1e-4;
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     if let Some(job) = landmark_job(&task.settings, task.seed)? {
-        return through_landmarks(task, job);
+        return fit_classes(task, job);
     }
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;

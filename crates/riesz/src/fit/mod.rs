@@ -36,6 +36,7 @@ mod sparse_gp;
 mod svm;
 mod targets;
 mod task;
+mod through_landmarks;
 pub(crate) mod whitened;
 
 pub use gp::{GaussianProcess, GpFit, Tune};

@@ -5,13 +5,14 @@ use std::sync::atomic::AtomicBool;
 use super::Penalty;
 use super::bootstrap::{BOOTSTRAP, drawn};
 use super::jackknife::JACKKNIFE;
-use super::nystrom::{Heed, Job, Rows, fit_rows};
+use super::nystrom::Job;
 use super::search::{RIDGES, Search};
 use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
     AUTO, CORRECTIONS, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, ModelKind, Predicts,
     RIDGE, SEARCH_ROWS, Task, noted,
 };
+use super::through_landmarks;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -56,7 +57,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     };
     let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
     if let Some(job) = landmark_job(&task.settings, task.seed)? {
-        return through_landmarks(task, y, &job);
+        return through_landmarks::fit(task, y.clone(), &job);
     }
     let (mut estimator, mut facts, warnings);
     if search.given().is_some() || task.settings.get(FOLDS.name).is_some() {
@@ -108,49 +109,15 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     Ok(Fitted { covariance, warnings, chosen: Some(estimator.ridge), ..noted(fit.model, facts).into() })
 }
 
-/// The fit through landmarks.
-fn through_landmarks(task: &Task<'_>, y: &Matrix, job: &Job) -> Result<Fitted> {
-    if task.penalty.is_some() {
-        return Err(Error::Unused {
-            setting: Input::Penalty.name().into(),
-            belongs: "fits without landmarks".into(),
-        });
-    }
-    let rows = Rows::new(task.x.clone(), y.clone(), task.sample_weight.clone())?;
-    let heed = Heed { stop: task.stop.clone(), progress: task.progress.clone() };
-    fit_rows(rows, task.kernel.clone(), job, &heed)
-}
-
 /// What settings ask of a fit through landmarks.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
-    let Some(landmarks) = settings.count(LANDMARKS.name) else {
-        return match settings.get(CORRECTIONS.name) {
-            Some(_) => Err(Error::Unused {
-                setting: CORRECTIONS.name.into(),
-                belongs: "fits through landmarks".into(),
-            }),
-            None => Ok(None),
-        };
-    };
-    let ridge = settings.number(RIDGE.name);
-    let dense =
-        [SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name].map(|name| (name, "fits without landmarks"));
-    let chosen = ridge.map(|_| (FOLDS.name, "a ridge of 'auto'"));
-    if let Some((name, belongs)) =
-        dense.into_iter().chain(chosen).find(|(name, _)| settings.get(name).is_some())
-    {
-        return Err(Error::Unused { setting: name.into(), belongs: belongs.into() });
+    let corrections = settings.count(CORRECTIONS.name);
+    let job = through_landmarks::job(settings, seed, &[SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name])?;
+    if job.is_none() && corrections.is_some() {
+        let belongs = "fits through landmarks".into();
+        return Err(Error::Unused { setting: CORRECTIONS.name.into(), belongs });
     }
-    let standard = Job::new(landmarks);
-    Ok(Some(Job {
-        ridge,
-        folds: settings.count(FOLDS.name).unwrap_or(standard.folds),
-        intercept: settings.switch(FIT_INTERCEPT.name).unwrap_or(true),
-        fixed_kernel: settings.switch(FIXED_KERNEL.name).unwrap_or(false),
-        corrections: settings.count(CORRECTIONS.name).unwrap_or(standard.corrections),
-        seed,
-        ..standard
-    }))
+    Ok(job.map(|job| Job { corrections: corrections.unwrap_or(job.corrections), ..job }))
 }
 
 /// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.

@@ -20,13 +20,13 @@ use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, Sparse};
-use crate::posterior::{Covariance, Known, Posterior};
+use crate::posterior::{Covariance, Known, Posterior, Refitted};
 use crate::table::{Column, Groups, Table};
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
 /// The newest version that this library reads, and which it writes for a model with a posterior; others are of version 1.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 
 /// A model, what is known of how sure it is, and the players by which it is meant to be explained.
 #[derive(Debug, Clone)]
@@ -206,6 +206,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
 /// The first version that knows such a posterior.
 fn version(covariance: &Covariance) -> u64 {
     let of = |known: &Known| match known {
+        Known::Refits { of: Refitted::Landmarks, .. } => 5,
         Known::Sums { .. } => 4,
         Known::Refits { .. } => 3,
         _ => 2,
@@ -231,13 +232,16 @@ fn known_arrays(known: &Known) -> Vec<(&'static str, Array)> {
             arrays.extend(sparse_arrays(operator));
             arrays
         }
-        Known::Refits { coef, intercept, seed } => {
+        Known::Refits { coef, intercept, of } => {
             let mut arrays = vec![
                 ("refits", Array::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
                 ("refits_intercept", Array::list(intercept.iter().copied())),
             ];
-            // A jackknife has none.
-            arrays.extend(seed.map(|seed| ("refits_seed", Array::words(std::iter::once(seed)))));
+            match *of {
+                Refitted::Drawn { seed } => arrays.push(("refits_seed", Array::words(std::iter::once(seed)))),
+                Refitted::Landmarks => arrays.push(("refits_landmarks", Array::words(std::iter::once(1)))),
+                Refitted::LeftOut => {}
+            }
             arrays
         }
         Known::LowRank(f) => {
@@ -281,13 +285,15 @@ fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Res
     if there("refits") {
         let (draws, intercept) = numbers(tensors, &named("refits_intercept"), &[None])?;
         let (rows, data) = numbers(tensors, &named("refits"), &[Some(n), Some(draws)])?;
-        let seed = if there("refits_seed") {
+        let of = if there("refits_seed") {
             let (_, seed) = cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
-            Some(seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)))
+            Refitted::Drawn { seed: seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)) }
+        } else if there("refits_landmarks") {
+            Refitted::Landmarks
         } else {
-            None
+            Refitted::LeftOut
         };
-        return Ok(Known::Refits { coef: Matrix::from_row_major(rows, draws, data), intercept, seed });
+        return Ok(Known::Refits { coef: Matrix::from_row_major(rows, draws, data), intercept, of });
     }
     if there("dense") {
         let packed = numbers(tensors, &named("dense"), &[triangle(n)])?.1;
@@ -535,17 +541,19 @@ mod tests {
     #[test]
     fn refits_are_kept() {
         let mut saved = example();
-        for seed in [Some(u64::MAX), None] {
+        let kinds =
+            [(Refitted::Drawn { seed: u64::MAX }, 3), (Refitted::LeftOut, 3), (Refitted::Landmarks, 5)];
+        for (of, version) in kinds {
             let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
-            let known = vec![Known::Refits { coef, intercept: vec![0.0, 0.5, -0.5], seed }];
+            let known = vec![Known::Refits { coef, intercept: vec![0.0, 0.5, -0.5], of }];
             saved.covariance = Some(Covariance { prior: 0.0, mirror: None, known, scale: vec![1.0] });
             let bytes = to_bytes(&saved).unwrap();
-            assert!(String::from_utf8_lossy(&bytes).contains("version\\\":3"));
+            assert!(String::from_utf8_lossy(&bytes).contains(&format!("version\\\":{version}")));
             let again = from_bytes(&bytes).unwrap();
             assert_eq!(bytes, to_bytes(&again).unwrap());
             let covariance = again.covariance.unwrap();
-            let Known::Refits { seed: found, .. } = covariance.known[0] else { panic!() };
-            assert_eq!(found, seed);
+            let Known::Refits { of: found, .. } = covariance.known[0] else { panic!() };
+            assert_eq!(found, of);
         }
         saved.covariance.as_mut().unwrap().prior = 1.0;
         assert!(to_bytes(&saved).unwrap_err().to_string().contains("no prior"));
@@ -554,8 +562,8 @@ mod tests {
     #[test]
     fn refuses_what_does_not_fit() {
         assert_eq!(
-            patched("version\\\":1", "version\\\":5"),
-            "this model was written by a newer riesz (format 5); update riesz"
+            patched("version\\\":1", "version\\\":6"),
+            "this model was written by a newer riesz (format 6); update riesz"
         );
         assert!(patched("riesz-model", "other-model").contains("'other-model'"));
         assert!(patched("[0,1]", "[0,9]").contains("counted from 0"));

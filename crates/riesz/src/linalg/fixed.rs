@@ -3,10 +3,11 @@
 //! Numbers are rounded to multiples of 2⁻²¹ of their bound and kept as whole numbers of at most 2²¹. The sum of 2,048 products of two such numbers is at most 2⁵³, so
 //! a product of matrices in double precision is exact whatever the order of its sums; what follows are sums of integers.
 
+use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::{Accum, MatMut, MatRef};
+use faer::reborrow::ReborrowMut;
+use faer::{Accum, MatMut, MatRef, Par};
 
-use super::par;
 use crate::simd::{LANES, Lanes, Simd, dispatch};
 
 /// What 1 is rounded to.
@@ -125,6 +126,62 @@ dispatch! {
     pub(crate) fn sliced_products(column: &[f64], scale: f64, roots: &[f64], with: [&[f64]; 2]) -> [(f64, f64); 2] = sliced_products_body::<V>
 }
 
+/// Columns of a part of a product that one thread computes.
+const PART: usize = 512;
+
+/// The lower triangle of `AᵀA`. Threads take parts of their own: those of a shared product wait for each other too often.
+fn lower_gram(mut out: MatMut<'_, f64>, a: MatRef<'_, f64>) {
+    let p = a.ncols();
+    if p <= PART || rayon::current_num_threads() == 1 {
+        triangular::matmul(
+            out.rb_mut(),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            a.transpose(),
+            BlockStructure::Rectangular,
+            a,
+            BlockStructure::Rectangular,
+            1.0,
+            Par::Seq,
+        );
+        return;
+    }
+    let (first, last) = a.split_at_col(p / 2);
+    let (top, _, below, bottom) = out.split_at_mut(p / 2, p / 2);
+    rayon::join(
+        || product_of(below, last, first),
+        || rayon::join(|| lower_gram(top, first), || lower_gram(bottom, last)),
+    );
+}
+
+/// `AᵀB`.
+fn product_of(out: MatMut<'_, f64>, a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
+    let p = a.ncols();
+    if p <= PART {
+        return matmul(out, Accum::Replace, a.transpose(), b, 1.0, Par::Seq);
+    }
+    let ((first, last), (top, bottom)) = (a.split_at_col(p / 2), out.split_at_row_mut(p / 2));
+    rayon::join(|| product_of(top, first, b), || product_of(bottom, last, b));
+}
+
+/// Adds the lower triangle of columns from `first` on, of a matrix with p rows, to packed sums.
+fn add_lower(sums: &mut [i64], columns: &[f64], p: usize, first: usize) {
+    let count = columns.len() / p;
+    if count <= PART {
+        let mut sums = sums;
+        for (j, column) in columns.chunks_exact(p).enumerate() {
+            let (own, rest) = sums.split_at_mut(p - first - j);
+            own.iter_mut().zip(&column[first + j..]).for_each(|(sum, v)| *sum += *v as i64);
+            sums = rest;
+        }
+        return;
+    }
+    let half = count / 2;
+    let (left, right) = columns.split_at(half * p);
+    let (own, rest) = sums.split_at_mut(packed_len(p - first) - packed_len(p - first - half));
+    rayon::join(|| add_lower(own, left, p, first), || add_lower(rest, right, p, first + half));
+}
+
 /// The sum of `AᵀA` over blocks A of whole numbers: the lower triangle, column by column.
 #[derive(Debug, Clone)]
 pub(crate) struct IntegerGram {
@@ -146,27 +203,12 @@ impl IntegerGram {
         let p = self.size;
         scratch.resize(p * p, 0.0);
         let block = MatRef::from_column_major_slice(block, rows, p);
-        triangular::matmul(
-            MatMut::from_column_major_slice_mut(scratch, p, p),
-            BlockStructure::TriangularLower,
-            Accum::Replace,
-            block.transpose(),
-            BlockStructure::Rectangular,
-            block,
-            BlockStructure::Rectangular,
-            1.0,
-            par(),
-        );
+        lower_gram(MatMut::from_column_major_slice_mut(scratch, p, p), block);
         if self.rows + rows > NARROW {
             self.widen();
         }
         self.rows += rows;
-        let mut sums = self.narrow.as_mut_slice();
-        for j in 0..p {
-            let (own, rest) = sums.split_at_mut(p - j);
-            own.iter_mut().zip(&scratch[j * p + j..(j + 1) * p]).for_each(|(sum, v)| *sum += *v as i64);
-            sums = rest;
-        }
+        add_lower(&mut self.narrow, scratch, p, 0);
     }
 
     fn widen(&mut self) {
@@ -198,38 +240,37 @@ mod tests {
     use crate::random::{Random, RngExt, SeedableRng};
     use crate::simd::Isa;
 
-    /// Of the largest numbers there are, in blocks of any size.
+    /// Of the largest numbers there are, in blocks of any size, by one thread or several.
     #[test]
     fn sums_are_exact() {
-        let (p, rows) = (7, 3 * BLOCK + 11);
-        let mut random = Random::seed_from_u64(1);
-        for extreme in [true, false] {
-            let mut draw = || if extreme { 1 << 21 } else { random.random_range(-(1 << 21)..=1 << 21) };
-            let a: Vec<i64> = (0..rows * p).map(|_| draw()).collect();
-            let block = |from: usize, to: usize| -> Vec<f64> {
-                (0..p)
-                    .flat_map(|j| {
-                        (from..to).map({
-                            let a = &a;
-                            move |i| a[i * p + j] as f64
-                        })
-                    })
-                    .collect()
-            };
-            for step in [BLOCK, 1000] {
-                let (mut own, mut scratch) = (IntegerGram::new(p), Vec::new());
-                for from in (0..rows).step_by(step) {
-                    let to = rows.min(from + step);
-                    own.add(&block(from, to), to - from, &mut scratch);
-                    if from > 2 * BLOCK {
-                        own.widen();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        for (p, rows) in [(7, 3 * BLOCK + 11), (2 * PART + 77, 45)] {
+            let mut random = Random::seed_from_u64(1);
+            for extreme in [true, false] {
+                let mut draw = || if extreme { 1 << 21 } else { random.random_range(-(1 << 21)..=1 << 21) };
+                let a: Vec<i64> = (0..rows * p).map(|_| draw()).collect();
+                let block = |from: usize, to: usize| -> Vec<f64> {
+                    let a = &a;
+                    (0..p).flat_map(|j| (from..to).map(move |i| a[i * p + j] as f64)).collect()
+                };
+                let summed = |step: usize| {
+                    let (mut own, mut scratch) = (IntegerGram::new(p), Vec::new());
+                    for from in (0..rows).step_by(step) {
+                        let to = rows.min(from + step);
+                        own.add(&block(from, to), to - from, &mut scratch);
+                        if from > 2 * BLOCK {
+                            own.widen();
+                        }
                     }
-                }
-                let (own, mut at) = (own.into_sums(), 0);
+                    own.into_sums()
+                };
+                let own = summed(BLOCK);
+                assert!(own == summed(1000) && own == pool.install(|| summed(20 + rows / 10)));
+                let mut at = 0;
                 for j in 0..p {
                     for i in j..p {
-                        let of = |r: usize, c: usize| i128::from(a[r * p + c]);
-                        assert_eq!(own[at], (0..rows).map(|r| of(r, i) * of(r, j)).sum::<i128>());
+                        let of = |r: usize, c: usize| a[r * p + c];
+                        assert_eq!(own[at], (0..rows).map(|r| i128::from(of(r, i) * of(r, j))).sum::<i128>());
                         at += 1;
                     }
                 }

@@ -9,7 +9,7 @@ use riesz::explanation::{Explanation, Source};
 use riesz::fit::GaussianProcess;
 use riesz::kernel::{Linear, Profile};
 use riesz::linalg::{Cholesky, Sparse};
-use riesz::posterior::{Covariance, Functionals, Known};
+use riesz::posterior::{Covariance, Functionals, Known, Refitted};
 use riesz::preference::{
     ContextKernel, DuelGame, DuelQuestion, Duels, Pair, PreferenceFit, PreferenceProcess, explain, wide_rows,
     wide_rows_in,
@@ -531,7 +531,7 @@ fn refits_vary_as_their_values_do() {
     let refits = Expansion::new(kernel.clone(), x.clone(), coef.clone(), vec![0.0; 2]).unwrap();
     let mean = Matrix::column_vector((0..6).map(|_| s.signed()).collect());
     let model = Expansion::new(kernel, x, mean, vec![0.0]).unwrap();
-    let known = vec![Known::Refits { coef, intercept: vec![0.0; 2], seed: Some(1) }];
+    let known = vec![Known::Refits { coef, intercept: vec![0.0; 2], of: Refitted::Drawn { seed: 1 } }];
     let covariance = Covariance { prior: 0.0, mirror: None, known, scale: vec![1.0] };
     let (low, high): (Vec<usize>, Vec<usize>) = ((0..6).collect(), (6..d).collect());
     let parts = [(low, s.normals(3, 6)), (high, s.normals(2, 7))];

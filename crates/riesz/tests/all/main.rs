@@ -35,6 +35,7 @@ mod independent_covariance;
 mod interactions;
 mod kernel_shap;
 mod kernels;
+mod landmarks;
 mod libsvm;
 mod logistic;
 mod meetings;

@@ -11,6 +11,7 @@
 
 mod certificate;
 mod landmarks;
+mod nested;
 mod newton;
 mod parts;
 mod plan;
@@ -33,9 +34,6 @@ pub use residual::{Coefficients, Residual};
 pub use ridge::{Penalties, Solution, Tried};
 pub use rows::Rows;
 pub(crate) use run::fit_rows;
-pub use run::{
-    Heed, Job, Kind, Nowhere, Source, Store, all_residuals, all_statistics, fit, fitted, names, residual,
-    statistics,
-};
+pub use run::{Heed, Job, Kind, Nowhere, Source, Store, fit, fitted, names, residual, statistics};
 pub use statistics::{Accumulator, Statistics};
 pub use survey::Survey;

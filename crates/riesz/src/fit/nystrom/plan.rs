@@ -15,8 +15,10 @@ use crate::table::Table;
 /// The version of the numbers that statistics hold; those of others are refused.
 const FORMAT: u32 = 1;
 
-/// The candidates of which landmarks are chosen: so many for each, between these bounds.
-const CANDIDATES: (usize, usize, usize) = (5, 10_000, 20);
+/// Rows that a survey keeps: so many for each landmark, between these bounds.
+const KEPT: (usize, usize, usize) = (3, 10_000, 20);
+/// Of these, the candidates of which landmarks are chosen: so many for each, and no less than that.
+const CANDIDATES: (usize, usize) = (3, 6000);
 
 /// How landmarks are chosen and rows divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +36,7 @@ pub struct Choice {
 impl Choice {
     /// How many rows a [`Survey`] keeps for the choice.
     pub fn candidates(&self) -> usize {
-        let (least, few, most) = CANDIDATES;
+        let (least, few, most) = KEPT;
         self.landmarks.saturating_mul(most).min(few.max(self.landmarks.saturating_mul(least))).max(2000)
     }
 }
@@ -118,7 +120,11 @@ impl Plan {
                 return Err(Error::parameter("kernel", kernel.formula(), allowed));
             }
         };
-        let found = landmarks(&kernel, &sample.x, choice.landmarks, choice.seed, Watch::nobody())?;
+        // They are in the order of their hashes: the first are a sample of the sample.
+        let (each, least) = CANDIDATES;
+        let some = sample.len().min(choice.landmarks.saturating_mul(each).max(least));
+        let candidates = sample.x.select_rows(&(0..some).collect::<Vec<_>>());
+        let found = landmarks(&kernel, &candidates, choice.landmarks, choice.seed, Watch::nobody())?;
         let scale = |(low, high): &(f64, f64)| {
             let center = if choice.centered { low / 2.0 + high / 2.0 } else { 0.0 };
             Scale { center, unit: above((high - center).abs().max((low - center).abs())) }
@@ -127,7 +133,7 @@ impl Plan {
             format: FORMAT,
             fused: fused(),
             model,
-            landmarks: sample.x.select_rows(&found.rows),
+            landmarks: candidates.select_rows(&found.rows),
             unexplained: found.unexplained,
             rows: survey.rows,
             bound: above(bound),

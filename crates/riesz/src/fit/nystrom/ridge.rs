@@ -4,6 +4,7 @@
 //! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
 
 use super::certificate::{Certificate, Measured, Trust};
+use super::nested::{self, Nested};
 use super::plan::{Plan, penalty};
 use super::residual::{Coefficients, Residual};
 use super::statistics::{Statistics, Sums};
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix, dot};
+use crate::posterior::Covariance;
 use crate::table::Table;
 
 /// What is solved for.
@@ -55,6 +57,10 @@ pub struct Solution {
     trust: Option<Trust>,
     certificate: Option<Certificate>,
     residual: Option<Vec<f64>>,
+    /// The largest of bounds at landmarks, relative to the root mean squared error of the target, with both.
+    worst: Option<(f64, f64)>,
+    /// How far it is from the fit with all rows as support points: the root mean square over rows, one a target, and for anything linear in the model.
+    missing: Option<(Vec<f64>, Covariance)>,
 }
 
 impl Solution {
@@ -78,19 +84,33 @@ impl Solution {
             _ => choose(plan, statistics, &gram, penalties)?,
         };
         let sums = statistics.sums(plan, |_| true);
+        let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
+        let smaller: Vec<Matrix> = nested::sizes(plan.landmarks.rows())
+            .into_iter()
+            .map(|landmarks| {
+                let equations = Equations::new(plan, &sums, &gram, *intercept, landmarks);
+                let values = equations.factor(ridge)?.factor.solve(equations.cross);
+                Ok(with_others(values, plan, landmarks, *intercept))
+            })
+            .collect::<Result<_>>()?;
         let equations = Equations::new(plan, &sums, &gram, *intercept, plan.landmarks.rows());
-        let (factor, penalty) = equations.factor(ridge)?;
-        let values = factor.solve(equations.cross.clone());
-        let trace = (0..factor.size()).map(|i| equations.matrix[(i, i)] + penalty[(i, i)]).sum();
-        let trust = Trust::of(plan, &factor, trace, sums.rows);
+        // What a fit takes at most is here.
+        drop((sums, gram));
+        let (cross, Factored { factor, penalty, trace }) = equations.into_factor(ridge)?;
+        let values = with_others(factor.solve(cross), plan, plan.landmarks.rows(), *intercept);
+        let trust = Trust::of(plan, &factor, trace, rows);
+        let fits: Vec<Matrix> = std::iter::once(values.clone()).chain(smaller).collect();
+        let missing = Nested { plan, statistics, fits: &fits }.missing();
         Ok(Self {
             plan: plan.clone(),
-            coefficients: Coefficients { values: with_constant(values, plan) },
+            coefficients: Coefficients { values },
             ridge,
             tried,
             intercept: *intercept,
-            rows: sums.rows,
-            weight: sums.gram[(plan.size() - 1, plan.size() - 1)],
+            rows,
+            weight,
+            missing,
+            worst: None,
             factor,
             penalty,
             trust,
@@ -117,7 +137,7 @@ impl Solution {
         self.certificate =
             self.certificate.take().map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
         self.residual = Some(squares);
-        Ok(())
+        self.find_worst()
     }
 
     /// Proves how near the solution is as it is, from its residual and nothing that was rounded: a bound for all rows alike. There is none where landmarks are all but dependent.
@@ -129,13 +149,37 @@ impl Solution {
         let found = self.measured(&squares).as_they_are(&left, self.intercept)?;
         self.certificate = found.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
         self.residual = Some(squares);
+        self.find_worst()
+    }
+
+    fn find_worst(&mut self) -> Result<()> {
+        let (Some(errors), Some(bounds)) = (self.training_error(), self.bounds(&self.plan.landmarks)?) else {
+            self.worst = None;
+            return Ok(());
+        };
+        let largest = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
+        let each = (0..bounds.cols()).map(|o| (largest(o), errors[o].sqrt()));
+        self.worst = each.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         Ok(())
     }
 
-    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to correct, or, once these are made
+    /// The largest proved bound at a landmark and the root mean squared error over the rows, of the target where they are nearest, if the bound exceeds a thousandth of that error.
+    pub(super) fn wide(&self) -> Option<(f64, f64)> {
+        self.worst.filter(|(bound, error)| *bound > 1e-3 * error)
+    }
+
+    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to correct, once more too where the bound is wide; or, once these are made
     /// and could not be certified, to prove how near the solution is.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
-        passes < corrections || passes == corrections && corrections > 0 && self.certificate.is_none()
+        passes < corrections
+            || passes == corrections
+                && corrections > 0
+                && (self.corrects_more() || self.certificate.is_none())
+    }
+
+    /// Whether a correction that was not asked for would narrow the bound.
+    fn corrects_more(&self) -> bool {
+        self.wide().is_some() && self.certificate.as_ref().is_some_and(|c| c.radius.is_some())
     }
 
     /// Does with the residual of such a pass what it was for.
@@ -143,7 +187,11 @@ impl Solution {
     /// # Errors
     /// As [`correct`](Self::correct).
     pub fn take(&mut self, residual: &Residual, corrections: usize, passes: usize) -> Result<()> {
-        if passes < corrections { self.correct(residual) } else { self.prove(residual) }
+        if passes < corrections || self.corrects_more() {
+            self.correct(residual)
+        } else {
+            self.prove(residual)
+        }
     }
 
     fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
@@ -206,9 +254,10 @@ impl Solution {
         self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.weight).collect())
     }
 
-    /// The landmarks.
-    pub(super) fn landmarks(&self) -> &Table {
-        &self.plan.landmarks
+    /// How far it is from the fit with all rows as support points, by an estimate from fits with half of the landmarks, a quarter and so on: the root mean square over rows, one a target;
+    /// and for predictions, Shapley values and whatever else is linear in the model. `None` for less than four landmarks.
+    pub fn missing(&self) -> Option<&(Vec<f64>, Covariance)> {
+        self.missing.as_ref()
     }
 
     /// How many rows it is of.
@@ -257,6 +306,10 @@ impl Solution {
         {
             facts.push(Fact::measured("held-out mean squared error", best.error));
         }
+        if let Some((distance, _)) = &self.missing {
+            let most = distance.iter().fold(0.0, |most: f64, d| most.max(*d));
+            facts.push(Fact::measured("distance from all rows as support points, estimated", most));
+        }
         facts.push(match &self.certificate {
             Some(Certificate { radius: Some(radius), .. }) => Fact::measured(
                 "radius of the certificate",
@@ -273,6 +326,7 @@ impl Solution {
 }
 
 /// The normal equations of the first so many landmarks.
+#[derive(Clone)]
 struct Equations {
     matrix: Matrix,
     cross: Matrix,
@@ -305,14 +359,29 @@ impl Equations {
         }
     }
 
-    /// The factor of `Â`, and `λP`.
-    fn factor(&self, ridge: f64) -> Result<(Cholesky, Matrix)> {
-        let mut penalty = self.gram.clone();
-        penalty.data_mut().iter_mut().for_each(|v| *v *= ridge);
-        let mut matrix = self.matrix.clone();
-        matrix.data_mut().iter_mut().zip(penalty.data()).for_each(|(v, p)| *v += p);
-        Ok((Cholesky::new(matrix, "matrix of the normal equations")?, penalty))
+    /// The factor of `Â`, for one of several ridges.
+    fn factor(&self, ridge: f64) -> Result<Factored> {
+        Ok(self.clone().into_factor(ridge)?.1)
     }
+
+    /// The right-hand sides, and the factor of `Â`, in the memory of its parts.
+    fn into_factor(self, ridge: f64) -> Result<(Matrix, Factored)> {
+        let Self { mut matrix, cross, gram: mut penalty } = self;
+        penalty.data_mut().iter_mut().for_each(|v| *v *= ridge);
+        matrix.data_mut().iter_mut().zip(penalty.data()).for_each(|(v, p)| *v += p);
+        let trace = (0..matrix.rows()).map(|i| matrix[(i, i)]).sum();
+        let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
+        Ok((cross, Factored { factor, penalty, trace }))
+    }
+}
+
+/// `Â`, factored.
+struct Factored {
+    factor: Cholesky,
+    /// `λP`.
+    penalty: Matrix,
+    /// Of `Â`.
+    trace: f64,
 }
 
 /// The ridge with the least error on held-out folds, and the errors of all.
@@ -341,7 +410,7 @@ fn choose(
             let learnt = Equations::new(plan, &rest, gram, penalties.intercept, landmarks);
             let held = Equations::new(plan, &own, gram, penalties.intercept, landmarks);
             for (ridge, error) in penalties.ridges.iter().zip(errors) {
-                let values = learnt.factor(*ridge)?.0.solve(learnt.cross.clone());
+                let values = learnt.factor(*ridge)?.factor.solve(learnt.cross.clone());
                 *error += lost(plan, &held, &own, &values, penalties.intercept);
             }
         }
@@ -368,12 +437,13 @@ fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: 
     (0..plan.targets.len()).map(of).sum()
 }
 
-/// Coefficients with that of the constant, which without an intercept gives targets back the centres that they are less.
-fn with_constant(values: Matrix, plan: &Plan) -> Matrix {
-    let (size, t) = (plan.size(), values.cols());
-    let mut data = values.into_data();
-    if data.len() < size * t {
-        data.extend(plan.targets.iter().map(|target| -target.center));
+/// Coefficients of the first so many landmarks as those of all, with that of the constant, which without an intercept gives targets back the centres that they are less.
+fn with_others(values: Matrix, plan: &Plan, landmarks: usize, intercept: bool) -> Matrix {
+    let (m, t) = (plan.landmarks.rows(), values.cols());
+    let mut all = Matrix::zeros(plan.size(), t);
+    (0..landmarks).for_each(|j| all.row_mut(j).copy_from_slice(values.row(j)));
+    for o in 0..t {
+        all[(m, o)] = if intercept { values[(landmarks, o)] } else { -plan.targets[o].center };
     }
-    Matrix::from_row_major(size, t, data)
+    all
 }

@@ -279,42 +279,85 @@ pub mod names {
     }
 }
 
+/// What is learnt of the rows of some units, and of others beside.
+trait Part: Sized {
+    fn rows(&self) -> u64;
+    fn join(&mut self, other: &Self) -> Result<()>;
+    fn bytes(&self) -> Vec<u8>;
+}
+
+macro_rules! part {
+    ($($part:ty),*) => {
+        $(impl Part for $part {
+            fn rows(&self) -> u64 {
+                self.rows()
+            }
+
+            fn join(&mut self, other: &Self) -> Result<()> {
+                self.merge(other)
+            }
+
+            fn bytes(&self) -> Vec<u8> {
+                self.to_bytes()
+            }
+        })*
+    };
+}
+part!(Statistics, Residual, Slope);
+
+/// The parts of all units together: those that are kept, and those that are missing, which are made and kept. `cost` is that of a row.
+fn together<P: Part, F: From<Error>>(
+    store: &mut dyn Store<F>,
+    units: u64,
+    (watch, cost): (&Heed, usize),
+    (name, read): (impl Fn(u64) -> String, impl Fn(&[u8]) -> Result<P>),
+    mut make: impl FnMut(u64) -> Result<P, F>,
+) -> Result<Option<P>, F> {
+    let mut total: Option<P> = None;
+    for unit in 0..units {
+        let name = name(unit);
+        let own = match store.get(&name)? {
+            Some(bytes) => {
+                let own = kept(&name, read(&bytes))?;
+                watch.step(usize::try_from(own.rows()).unwrap_or(0) * cost)?;
+                own
+            }
+            None => {
+                let own = make(unit)?;
+                store.put(&name, &own.bytes())?;
+                own
+            }
+        };
+        match &mut total {
+            Some(total) => total.join(&own)?,
+            None => total = Some(own),
+        }
+    }
+    Ok(total)
+}
+
 /// All statistics: those that are kept, and those of the units that are missing.
 ///
 /// # Errors
 /// Those of the source and the store; [`Error::Format`] for a kept file of something else.
-pub fn all_statistics<S: Source>(
+fn all_statistics<S: Source>(
     source: &mut S,
     store: &mut dyn Store<S::Failure>,
     plan: &Plan,
     units: u64,
     watch: &Heed,
 ) -> Result<Statistics, S::Failure> {
-    let mut total = Statistics::empty(plan);
-    for unit in 0..units {
-        let name = names::statistics(unit);
-        let own = match store.get(&name)? {
-            Some(bytes) => {
-                let own = kept(&name, Statistics::from_bytes(plan, &bytes))?;
-                watch.step(usize::try_from(own.rows()).unwrap_or(0) * watch.cost(plan))?;
-                own
-            }
-            None => {
-                let own = statistics(source, plan, unit, watch)?;
-                store.put(&name, &own.to_bytes())?;
-                own
-            }
-        };
-        total.merge(&own)?;
-    }
-    Ok(total)
+    let files = (names::statistics, |bytes: &[u8]| Statistics::from_bytes(plan, bytes));
+    let make = |unit| statistics(source, plan, unit, watch);
+    let total = together(store, units, (watch, watch.cost(plan)), files, make)?;
+    Ok(total.unwrap_or_else(|| Statistics::empty(plan)))
 }
 
 /// What coefficients leave of all units: what is kept, and what is missing.
 ///
 /// # Errors
 /// As [`all_statistics`].
-pub fn all_residuals<S: Source>(
+fn all_residuals<S: Source>(
     source: &mut S,
     store: &mut dyn Store<S::Failure>,
     plan: &Plan,
@@ -322,24 +365,11 @@ pub fn all_residuals<S: Source>(
     units: u64,
     watch: &Heed,
 ) -> Result<Residual, S::Failure> {
-    let mut total = Residual::empty(plan, coefficients);
-    for unit in 0..units {
-        let name = names::residual(coefficients, unit);
-        let own = match store.get(&name)? {
-            Some(bytes) => {
-                let own = kept(&name, Residual::from_bytes(plan, coefficients, &bytes))?;
-                watch.step(usize::try_from(own.rows()).unwrap_or(0) * COST)?;
-                own
-            }
-            None => {
-                let own = residual(source, plan, coefficients, unit, watch)?;
-                store.put(&name, &own.to_bytes())?;
-                own
-            }
-        };
-        total.merge(&own)?;
-    }
-    Ok(total)
+    let name = |unit| names::residual(coefficients, unit);
+    let files = (name, |bytes: &[u8]| Residual::from_bytes(plan, coefficients, bytes));
+    let make = |unit| residual(source, plan, coefficients, unit, watch);
+    let total = together(store, units, (watch, COST), files, make)?;
+    Ok(total.unwrap_or_else(|| Residual::empty(plan, coefficients)))
 }
 
 fn kept<T>(name: &str, found: Result<T>) -> Result<T> {
@@ -391,24 +421,19 @@ fn classified<S: Source>(
     let mut newton = Newton::new(plan, ridge, job.intercept)?;
     while !newton.converged {
         let coefficients = newton.coefficients.clone();
-        let mut total = Slope::empty(plan, &coefficients);
-        for unit in 0..units {
-            let name = names::slope(newton.passes, unit);
-            let own = match store.get(&name)? {
-                Some(bytes) => kept(&name, Slope::from_bytes(plan, &coefficients, &bytes))?,
-                None => {
-                    let mut all = Sloping::new(plan, &coefficients);
-                    source.read(unit, &mut |rows| {
-                        watch.step(rows.len() * watch.cost(plan))?;
-                        all.add(rows)
-                    })?;
-                    let own = all.finish(unit);
-                    store.put(&name, &own.to_bytes())?;
-                    own
-                }
-            };
-            total.merge(&own)?;
-        }
+        let pass = newton.passes;
+        let name = |unit| names::slope(pass, unit);
+        let files = (name, |bytes: &[u8]| Slope::from_bytes(plan, &coefficients, bytes));
+        let make = |unit| -> Result<Slope, S::Failure> {
+            let mut all = Sloping::new(plan, &coefficients);
+            source.read(unit, &mut |rows| {
+                watch.step(rows.len() * watch.cost(plan))?;
+                all.add(rows)
+            })?;
+            Ok(all.finish(unit))
+        };
+        let total = together(store, units, (watch, watch.cost(plan)), files, make)?;
+        let total = total.unwrap_or_else(|| Slope::empty(plan, &coefficients));
         newton.step(&total)?;
     }
     Ok(newton)
@@ -467,20 +492,18 @@ pub(crate) fn fit_rows(rows: Rows, kernel: Kernel, job: &Job, heed: &Heed) -> Re
 }
 
 /// What is to be said where rounding may have moved predictions by more than a thousandth of what they are off anyway.
-fn rounded(solution: &Solution) -> Result<Option<String>> {
-    let Some(errors) = solution.training_error() else { return Ok(None) };
+fn rounded(solution: &Solution) -> Option<String> {
+    solution.training_error()?;
     let remedy = "raise the ridge or take fewer landmarks, or more corrections";
-    let Some(bounds) = solution.bounds(solution.landmarks())? else {
-        return Ok(Some(format!(
+    if solution.certificate().is_none() {
+        return Some(format!(
             "landmarks are all but dependent, and nothing proves how far rounding moved the fit: {remedy}"
-        )));
-    };
-    let t = bounds.cols();
-    let worst = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
-    let found = (0..t).map(|o| (worst(o), errors[o].sqrt())).find(|(bound, error)| *bound > 1e-3 * error);
-    Ok(found.map(|(bound, error)| {
-        format!("rounding may have moved predictions by up to {bound:.1e}, where their own error is {error:.1e}: {remedy}")
-    }))
+        ));
+    }
+    let (bound, error) = solution.wide()?;
+    Some(format!(
+        "rounding may have moved predictions by up to {bound:.1e}, where their own error is {error:.1e}: {remedy}"
+    ))
 }
 
 /// What is known of a solution as of any fit.
@@ -505,7 +528,8 @@ pub fn fitted(solution: &Solution) -> Result<Fitted> {
             ));
         }
     }
-    warnings.extend(rounded(solution)?);
+    warnings.extend(rounded(solution));
     let model = noted(solution.model()?, facts);
-    Ok(Fitted { warnings, chosen: Some(solution.ridge), ..model.into() })
+    let covariance = solution.missing().map(|(_, covariance)| covariance.clone());
+    Ok(Fitted { covariance, warnings, chosen: Some(solution.ridge), ..model.into() })
 }

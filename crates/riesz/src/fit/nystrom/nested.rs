@@ -1,0 +1,98 @@
+//! How far a fit through landmarks is from the one with all rows as support points, estimated from fits with half of the landmarks, half of these, and so on, which the same statistics give.
+//!
+//! The fit with m landmarks minimises what the one with all rows minimises, over fewer functions. So it is that one's projection, in the inner product of the objective, and what every doubling
+//! of landmarks adds is orthogonal to all that was there (Pythagoras): squares of distances are the sums of the squares of what doublings would still add. These are taken to
+//! go on shrinking as from the last doubling but one to the last, in the root mean square over the rows, until landmarks are all rows. Where a prediction or a Shapley value is larger or smaller
+//! than most in what the last doublings added, it is expected to be so in what is missing.
+//!
+//! That is an estimate and no bound: nothing in a fit through landmarks rules out what it has not seen.
+
+use super::plan::Plan;
+use super::statistics::Statistics;
+use crate::linalg::{Matrix, dot};
+use crate::posterior::{Covariance, Known, Refitted};
+
+/// Doublings that are looked at.
+const DOUBLINGS: usize = 4;
+
+/// What ± 1.96 deviations are times as wide for, that Student's t of two, three or four degrees of freedom holds 95 % as well: the scale is known from so many numbers.
+const STUDENT: [f64; 3] = [4.302_653 / 1.959_964, 3.182_446 / 1.959_964, 2.776_445 / 1.959_964];
+
+/// The least factor by which one doubling is taken to add less than the one before it: faster fall is not counted on.
+const LEAST: f64 = 0.5;
+
+/// How many landmarks the smaller fits have, from half on.
+pub(super) fn sizes(landmarks: usize) -> Vec<usize> {
+    (1..=DOUBLINGS).map(|k| landmarks >> k).filter(|m| *m > 0).collect()
+}
+
+/// How far a fit is from the one with all rows, where the last doubling added `last`, the one before it `before`, and there are so many to come.
+fn distance(last: f64, before: f64, doublings: f64) -> f64 {
+    let ratio = if before > 0.0 { (last / before).clamp(LEAST, 1.0) } else { 1.0 };
+    let part = |k: i32| (doublings - f64::from(k) + 1.0).min(1.0) * ratio.powi(2 * k);
+    last * (1..=doublings.ceil() as i32).map(part).sum::<f64>().sqrt()
+}
+
+/// Fits with more and more landmarks, from the statistics of the same rows.
+pub(super) struct Nested<'a> {
+    pub plan: &'a Plan,
+    pub statistics: &'a Statistics,
+    /// Coefficients of all landmarks, of half of them, and so on: landmarks and constant × targets.
+    pub fits: &'a [Matrix],
+}
+
+impl Nested<'_> {
+    /// The root mean square over rows of how far predictions are from those of the fit with all rows, one a target, and how far anything linear in the model is, as a covariance; `None` with
+    /// less than two doublings to look at.
+    pub fn missing(&self) -> Option<(Vec<f64>, Covariance)> {
+        let (m, t) = (self.plan.landmarks.rows(), self.plan.targets.len());
+        if self.fits.len() < 3 {
+            return None;
+        }
+        let sums = self.statistics.sums(self.plan, |_| true);
+        let weight = sums.gram[(m, m)];
+        let doublings = (sums.rows as f64 / m as f64).log2().max(0.0);
+        let (mut distances, mut all) = (Vec::new(), Vec::new());
+        for o in 0..t {
+            let steps: Vec<Vec<f64>> = self
+                .fits
+                .windows(2)
+                .map(|two| two[0].column(o).iter().zip(two[1].column(o)).map(|(a, b)| a - b).collect())
+                .collect();
+            let size = |step: &Vec<f64>| (dot(step, &sums.gram.matvec(step)).max(0.0) / weight).sqrt();
+            let sizes: Vec<f64> = steps.iter().map(size).collect();
+            let distance = distance(sizes[0], sizes[1], doublings);
+            let wide = STUDENT[(steps.len() - 2).min(STUDENT.len() - 1)] / (steps.len() as f64).sqrt();
+            let (mut coef, mut intercept) = (Matrix::zeros(m, steps.len()), vec![0.0; steps.len()]);
+            for (k, (step, size)) in
+                steps.iter().zip(&sizes).enumerate().filter(|(_, (_, size))| **size > 0.0)
+            {
+                let scale = wide * distance / size;
+                (0..m).for_each(|j| coef[(j, k)] = scale * step[j]);
+                intercept[k] = scale * step[m];
+            }
+            distances.push(distance);
+            all.push(Known::Refits { coef, intercept, of: Refitted::Landmarks });
+        }
+        Some((distances, Covariance { prior: 0.0, mirror: None, known: all, scale: vec![1.0; t] }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_what_doublings_add() {
+        // Halves of squares to the end, and three doublings and a half.
+        assert!((distance(1.0, 2.0_f64.sqrt(), 200.0) - 1.0).abs() < 1e-12);
+        let some: f64 = 0.5 + 0.25 + 0.125 + 0.5 * 0.0625;
+        assert!((distance(3.0, 3.0 * 2.0_f64.sqrt(), 3.5) - 3.0 * some.sqrt()).abs() < 1e-12);
+        // None where all rows are landmarks; no shrinking is no reason to expect growth, and much no reason to expect none.
+        assert_eq!(distance(1.0, 2.0, 0.0), 0.0);
+        assert!((distance(2.0, 1.0, 4.0) - 4.0).abs() < 1e-12);
+        assert!((distance(1.0, 100.0, 1.0) - 0.5).abs() < 1e-12);
+        assert_eq!(sizes(2000), [1000, 500, 250, 125]);
+        assert_eq!(sizes(5), [2, 1]);
+    }
+}

@@ -1,0 +1,40 @@
+//! What fits of many kinds through landmarks share: what settings ask of them, and how they learn from rows in memory.
+
+use super::nystrom::{Heed, Job, Rows, fit_rows};
+use super::task::{FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, RIDGE, Task};
+use crate::error::{Error, Result};
+use crate::linalg::Matrix;
+use crate::setting::SettingValues;
+
+/// What belongs to fits of all rows.
+const DENSE: &str = "fits without landmarks";
+
+/// The fit through landmarks that settings ask for; `None` if they ask for none. Those of `dense` are refused.
+pub(super) fn job(settings: &SettingValues, seed: u64, dense: &[&'static str]) -> Result<Option<Job>> {
+    let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
+    let ridge = settings.number(RIDGE.name);
+    let chosen = ridge.map(|_| (FOLDS.name, "a ridge of 'auto'"));
+    let dense = dense.iter().map(|name| (*name, DENSE));
+    if let Some((name, belongs)) = dense.chain(chosen).find(|(name, _)| settings.get(name).is_some()) {
+        return Err(Error::Unused { setting: name.into(), belongs: belongs.into() });
+    }
+    let standard = Job::new(landmarks);
+    Ok(Some(Job {
+        ridge,
+        folds: settings.count(FOLDS.name).unwrap_or(standard.folds),
+        intercept: settings.switch(FIT_INTERCEPT.name).unwrap_or(true),
+        fixed_kernel: settings.switch(FIXED_KERNEL.name).unwrap_or(false),
+        seed,
+        ..standard
+    }))
+}
+
+/// The fit of the task's rows to targets.
+pub(super) fn fit(task: &Task<'_>, y: Matrix, job: &Job) -> Result<Fitted> {
+    if task.penalty.is_some() {
+        return Err(Error::Unused { setting: Input::Penalty.name().into(), belongs: DENSE.into() });
+    }
+    let rows = Rows::new(task.x.clone(), y, task.sample_weight.clone())?;
+    let heed = Heed { stop: task.stop.clone(), progress: task.progress.clone() };
+    fit_rows(rows, task.kernel.clone(), job, &heed)
+}

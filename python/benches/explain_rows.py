@@ -1,0 +1,74 @@
+"""Functional explanations of many rows from files, in parts, with their manifest.
+
+    python python/benches/explain_rows.py [--rows 10000000] [--landmarks 500] [--threads 2]
+
+18 correlated columns, the Gaussian kernel, a model of so many points. Files are written first, and not counted. CPU seconds and
+the peak of memory are those of a process that does nothing else; bytes are those of the parts.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from landmarks import LENGTH, data
+
+
+def explain(folder):
+    import riesz
+
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+    out = riesz.distributed.explain(f"{folder}/m.riesz", f"{folder}/rows", f"{folder}/out")
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    told = {"rows": out.rows, "parts": len(out.parts), "cpu": cpu, "wall": time.perf_counter() - start}
+    told["gib"] = after.ru_maxrss / 1024**2
+    told["before"] = before.ru_maxrss / 1024**2
+    told["gb"] = sum(os.path.getsize(f"{folder}/out/{part['name']}") for part in out.parts) / 1e9
+    told["residual"] = max(part["residual"] for part in out.parts)
+    told["bound"] = max(part["bound"] for part in out.parts)
+    print(json.dumps(told))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--landmarks", type=int, default=500)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only")
+    options = parser.parse_args()
+    if options.only:
+        return explain(options.only)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import riesz
+
+    n, folder = options.rows, tempfile.mkdtemp()
+    try:
+        os.mkdir(f"{folder}/rows")
+        x, _, y = data(20_000, 1)
+        kernel = riesz.kernels.RBF(length_scale=LENGTH)
+        model = riesz.KernelRidge(alpha=0.1, kernel=kernel, landmarks=options.landmarks, fit_intercept=True)
+        model.fit(x, y).expansion_.save(f"{folder}/m.riesz")
+        names = model.expansion_.feature_names
+        for k, start in enumerate(range(0, n, 1_000_000)):
+            x, _, _ = data(min(1_000_000, n - start), 100 + k)
+            pq.write_table(pa.table(dict(zip(names, x.T))), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17)
+        environment = {**os.environ, "RAYON_NUM_THREADS": str(options.threads)}
+        command = [sys.executable, __file__, "--only", folder]
+        told = json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    finally:
+        shutil.rmtree(folder)
+    print("{rows} rows, {parts} parts of {gb:.2f} GB".format(**told))
+    print("CPU {cpu:.0f} s, {wall:.0f} s, {gib:.2f} GiB ({before:.2f} before)".format(**told))
+    print("largest residual {residual:.1e}, proved bound {bound:.1e}".format(**told))
+
+
+if __name__ == "__main__":
+    main()
