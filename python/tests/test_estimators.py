@@ -618,3 +618,28 @@ def test_logistic_regression_through_all_rows_is_the_dense_one():
         riesz.KernelLogisticRegression(landmarks=20, class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="takes two"):
         riesz.KernelLogisticRegression(landmarks=20).fit(X, rng.choice(3, size=80))
+
+
+def test_what_landmarks_leave_out(tmp_path):
+    """Of predictions and values through landmarks, most are within 1.96 deviations of those with all rows as points, which
+    scikit-learn's ridge has."""
+    from sklearn.kernel_ridge import KernelRidge
+
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1500, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=1500)
+    new, background = rng.normal(size=(80, 3)), rng.normal(size=(10, 3))
+    few = riesz.KernelRidge(alpha=0.5, gamma=0.3, landmarks=100).fit(X, y)
+    full = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.3).fit(X, y)
+    mean, sd = few.expansion_.predict(new, return_std=True)
+    off = np.abs(mean - full.predict(new))
+    assert off.max() > 1e-3 and np.mean(off <= 1.96 * sd) > 0.9
+    told = riesz.Explainer(few, background, covariance=True)(new)
+    assert told.sure_by == {"kind": "landmarks", "doublings": 4}
+    off = np.abs(told.values - riesz.Explainer(full, background)(new).values)
+    assert np.mean(off <= 1.96 * told.sd) > 0.9 and told.sd.mean() < 20 * off.mean()
+    few.expansion_.save(tmp_path / "m.riesz", posterior=True)
+    again = riesz.Explainer(str(tmp_path / "m.riesz"), background, covariance=True)(new)
+    assert np.array_equal(again.sd, told.sd)
+    again.report(tmp_path / "page.html")
+    assert "estimated from fits with fewer landmarks" in (tmp_path / "page.html").read_text()

@@ -159,7 +159,7 @@ pub(crate) fn component<'py>(
     let work = move || {
         let components = Components::new(&model, &inputs, Some(groups))?;
         let values = components.at(&set, &at)?;
-        let Some(covariance) = covariance else { return Ok((values, None)) };
+        let Some(covariance) = covariance.filter(|own| own.is_of_data()) else { return Ok((values, None)) };
         let posterior = Posterior::new(&model, &covariance)?;
         let sd = components.sd(&set, &at, &posterior)?;
         Ok::<_, riesz::Error>((values, Some(sd)))

@@ -252,9 +252,10 @@ impl Covariance {
         Some(Self { prior: self.prior, mirror: self.mirror.clone(), scale: vec![1.0; known.len()], known })
     }
 
-    /// Whether it says how far a fit through landmarks is from the one with all rows as support points.
-    pub fn is_of_landmarks(&self) -> bool {
-        matches!(self.known.first(), Some(Known::Refits { of: Refitted::Landmarks, .. }))
+    /// Whether it says how the model depends on its data, as posteriors and refits to other rows do, and not how far a fit through landmarks is from the one with all rows as
+    /// support points.
+    pub fn is_of_data(&self) -> bool {
+        !matches!(self.known.first(), Some(Known::Refits { of: Refitted::Landmarks, .. }))
     }
 
     /// Which Q is that of output `o`.
@@ -342,7 +343,7 @@ impl<'m> Posterior<'m> {
         let of = |known: &Known| match known {
             Known::Refits { .. } => {
                 let allowed = "the variance game is that of a Gaussian process, which refits are not";
-                Err(Error::parameter("posterior", "bootstrap", allowed))
+                Err(Error::parameter("posterior", self.source(), allowed))
             }
             known => Ok(known.products(&one, &vec![0.0; n])),
         };

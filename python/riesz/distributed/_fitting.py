@@ -151,8 +151,9 @@ def fit(
     and a constant; or with ``model="gp"`` a Gaussian process that knows all rows through them (Titsias 2009), whose kernel and
     noise are learnt from 10,000 rows of the sample and 500 landmarks.
 
-    Rows are read three times: for a sample of which landmarks are drawn (randomly pivoted Cholesky) and columns standardised, for
-    statistics, and for a correction of the solution. The result does not depend on files, row groups, order, engine or workers.
+    Rows are read three times, or four: for a sample of which landmarks are drawn (randomly pivoted Cholesky) and columns
+    standardised, for statistics, and for corrections of the solution. The result does not depend on files, row groups, order,
+    engine or workers.
 
     Parameters
     ----------
@@ -174,7 +175,8 @@ def fit(
     standardise : bool
         Whether length scales are in units of the columns' standard deviations.
     corrections : int
-        Passes that correct the solution, which prove how near it is; see :meth:`LandmarkFit.bounds`.
+        Passes that correct the solution, which prove how near it is (:meth:`LandmarkFit.bounds`); one more where that is little
+        and can be mended.
     features : list of str, optional
         Columns to predict from; by default all others.
     sample_weight : str, optional

@@ -67,7 +67,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let inputs = Background::from(x.clone());
     let components = Components::new(model, &inputs, groups.or_else(|| saved.groups.clone()))?;
     let sets = sets(args, &components)?;
-    let posterior = saved.covariance.as_ref().map(|own| Posterior::new(model, own)).transpose()?;
+    let known = saved.covariance.as_ref().filter(|own| own.is_of_data());
+    let posterior = known.map(|own| Posterior::new(model, own)).transpose()?;
     let progress = console.progress("taking the model apart");
     let curves = sets
         .iter()

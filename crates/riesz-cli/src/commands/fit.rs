@@ -91,7 +91,7 @@ pub struct Args {
     #[command(flatten)]
     pub protection: SettingArgs<Protected>,
     /// (gp, gpc, others with --bootstrap or --jackknife) Keep the posterior in the file: 'predict --std', 'explain --covariance' and the class probabilities of
-    /// gpc need it (krr with --landmarks always keeps what landmarks leave out, by an estimate). It adds 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; refits add 8 n each
+    /// gpc need it; of krr with --landmarks it is what landmarks leave out, by an estimate. It adds 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; refits add 8 n each
     #[arg(long)]
     pub posterior: bool,
     /// (with --landmarks) Folder in which what is done is kept, unit by unit: the same command goes on from there after whatever stopped it
@@ -312,8 +312,7 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
         console
             .note("note: class probabilities need the posterior, which is kept in the file with --posterior");
     }
-    // What landmarks leave out takes next to nothing.
-    let covariance = covariance.filter(|covariance| args.posterior || covariance.is_of_landmarks());
+    let covariance = covariance.filter(|_| args.posterior);
     let mut summary = model.card.clone();
     summary.push(Fact::new("columns", model.points.width()));
     summary.push(Fact::new("kernel", model.kernel.formula()));

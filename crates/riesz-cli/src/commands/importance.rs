@@ -272,7 +272,8 @@ fn first_curves(
     effects: &[f64],
 ) -> Result<Vec<Curve>> {
     let components = Components::new(&saved.model, inputs, asked.groups.clone())?;
-    let posterior = saved.covariance.as_ref().map(|own| Posterior::new(&saved.model, own)).transpose()?;
+    let known = saved.covariance.as_ref().filter(|own| own.is_of_data());
+    let posterior = known.map(|own| Posterior::new(&saved.model, own)).transpose()?;
     let drawn = order(effects)
         .into_iter()
         .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);

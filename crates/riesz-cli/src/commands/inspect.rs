@@ -94,7 +94,12 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     if !model.classes.is_empty() {
         facts.push(Fact::new("classes", shortened(&model.classes, 30)));
     }
-    facts.push(Fact::new("posterior", if saved.covariance.is_some() { "held" } else { "not held" }));
+    let held = match &saved.covariance {
+        Some(own) if own.is_of_data() => "held",
+        Some(_) => "held, of what landmarks leave out",
+        None => "not held",
+    };
+    facts.push(Fact::new("posterior", held));
     if let Some(groups) = &saved.groups {
         let names: Vec<String> = groups.players().iter().map(|p| p.name.clone()).collect();
         facts.push(Fact::new("players", shortened(&names, 30)));

@@ -31,6 +31,9 @@ pub struct Args {
     /// Merged statistics; without, those of all units in the folder
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub statistics: Option<PathBuf>,
+    /// (krr) Keep in the file what landmarks leave out, by an estimate: for 'predict --std' and 'explain --covariance'. The posterior of gp is always kept
+    #[arg(long)]
+    pub posterior: bool,
     /// Model file to write
     #[arg(long, short, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
@@ -71,7 +74,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         ));
     }
     if let Model::Process(_) = plan.model {
-        return finished(&request, process(&plan, &all)?, output, as_json, console);
+        return finished((&request, args.posterior), process(&plan, &all)?, output, as_json, console);
     }
     let mut solution = Solution::new(&plan, &all, &request.job.penalties())?;
     let (corrections, mut passes) = (request.job.corrections, 0);
@@ -105,19 +108,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         solution.take(&left, corrections, passes)?;
         passes += 1;
     }
-    finished(&request, fitted(&solution)?, output, as_json, console)
+    finished((&request, args.posterior), fitted(&solution)?, output, as_json, console)
 }
 
 /// Writes the model, with the posterior of a process.
 fn finished(
-    request: &Request,
+    (request, posterior): (&Request, bool),
     fitted: Fitted,
     output: Output,
     as_json: bool,
     console: Console,
 ) -> Result<()> {
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
-    let (mut model, covariance) = (fitted.model, fitted.covariance);
+    let mut model = fitted.model;
+    let covariance = fitted.covariance.filter(|own| posterior || own.is_of_data());
     model.output_names.clone_from(&request.roles.targets);
     model.card.push(Fact::new("data", request.data.name()));
     model.card.push(Fact::new("standardised", if request.standardised { "yes" } else { "no" }));

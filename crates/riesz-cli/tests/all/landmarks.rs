@@ -52,6 +52,15 @@ fn files_and_order_do_not_matter() {
     assert_eq!(bytes(&place.path("a.riesz")), bytes(&place.path("c.riesz")));
     // One file in memory of one table or as units.
     place.good("explain a.riesz DIABETES -o why.csv");
+    // What landmarks leave out is kept where it is asked for.
+    let (_, err) = place.good(&format!("fit a {FIT} --posterior -o sure.riesz"));
+    assert!(err.contains("distance from all rows as support points, estimated"), "{err}");
+    assert!(place.good("predict sure.riesz DIABETES --std").0.lines().next().unwrap().contains("std"));
+    assert!(place.good("inspect sure.riesz").0.contains("what landmarks leave out"));
+    place.good(
+        "explain sure.riesz DIABETES --background DIABETES --background-rows 5 --covariance -o sure.csv",
+    );
+    place.bad("predict a.riesz DIABETES --std", "posterior");
 }
 
 #[test]

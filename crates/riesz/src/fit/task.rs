@@ -261,7 +261,7 @@ pub(super) const CORRECTIONS: Setting = Setting {
     placeholder: "N",
     range: Range::Count(0),
     bare: None,
-    help: "With landmarks, passes over all rows that correct the solution and prove how near it is [default: 1]",
+    help: "With landmarks, passes over all rows that correct the solution and prove how near it is; one more where that is little and can be mended [default: 1]",
 };
 pub(super) const SEARCH_ROWS: Setting = Setting {
     name: "search_rows",

@@ -25,7 +25,7 @@ use crate::table::{Column, Groups, Table};
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
-/// The newest version that this library reads, and which it writes for a model with a posterior; others are of version 1.
+/// The newest version that this library reads. It writes the first that knows what a model has: 1 without a posterior.
 pub const VERSION: u64 = 5;
 
 /// A model, what is known of how sure it is, and the players by which it is meant to be explained.

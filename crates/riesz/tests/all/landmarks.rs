@@ -45,8 +45,8 @@ fn held(full: &[f64], found: &[f64], sd: &[f64]) -> (f64, f64) {
     ((off.iter().map(|v| v * v).sum::<f64>() / n).sqrt(), within as f64 / n)
 }
 
-/// Over smooth and rough functions, few and many columns, weak and strong ridges: of predictions and of Shapley values nine in ten or more are within the 95 % intervals, and distances are
-/// of the size that was estimated or less, where they differ by a factor of a thousand from case to case.
+/// Over smooth and rough functions, few and many columns, weak and strong ridges: of predictions and of Shapley values most are within the 95 % intervals in every case, and 95 % on average;
+/// and distances are of the size that was estimated, or less where fits converge fast, while they differ by a factor of forty from case to case.
 #[test]
 fn what_landmarks_leave_out_is_covered() {
     let case = |columns, lengthscale, ridge, landmarks, noise, weighted| Case {
@@ -67,7 +67,7 @@ fn what_landmarks_leave_out_is_covered() {
         case(9, 3.0, 10.0, 100, 0.5, false),
         case(14, 4.0, 30.0, 80, 0.5, true),
     ];
-    let (mut all, mut smallest, mut largest) = (Vec::new(), f64::INFINITY, 0.0_f64);
+    let (mut all, mut ratios, mut smallest, mut largest) = (Vec::new(), Vec::new(), f64::INFINITY, 0.0_f64);
     for (seed, case) in cases.iter().enumerate() {
         let (n, d) = (case.rows, case.columns);
         let mut s = Stream(seed as u64 + 40);
@@ -106,7 +106,8 @@ fn what_landmarks_leave_out_is_covered() {
             let (off, share) = held(&truth.column(o), &found.column(o), &sd.column(o));
             let ratio = off / distance[o];
             all.push(share);
-            assert!(share > 0.85 && ratio < 2.0, "case {seed}, output {o}: {share} within, {ratio}");
+            ratios.push(ratio);
+            assert!(share > 0.85 && ratio < 1.6, "case {seed}, output {o}: {share} within, {ratio}");
             (smallest, largest) = (smallest.min(distance[o]), largest.max(distance[o]));
         }
 
@@ -122,5 +123,7 @@ fn what_landmarks_leave_out_is_covered() {
     }
     let mean = all.iter().sum::<f64>() / all.len() as f64;
     assert!(mean > 0.95, "{mean} {all:?}");
-    assert!(largest > 100.0 * smallest, "{smallest} {largest}");
+    ratios.sort_by(f64::total_cmp);
+    assert!(ratios[0] > 0.003 && ratios[ratios.len() / 2] > 0.15, "{ratios:?}");
+    assert!(largest > 20.0 * smallest, "{smallest} {largest}");
 }

@@ -49,7 +49,7 @@ pub struct Args {
 /// The posterior of a map: one output, of which it is known how sure it is.
 pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'s>> {
     match &saved.covariance {
-        Some(own) if saved.model.classes.is_empty() && saved.model.outputs() == 1 => {
+        Some(own) if own.is_of_data() && saved.model.classes.is_empty() && saved.model.outputs() == 1 => {
             Ok(Posterior::new(&saved.model, own)?)
         }
         _ => Err(Failure::input(format!(

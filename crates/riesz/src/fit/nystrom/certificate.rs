@@ -81,6 +81,11 @@ impl Trust {
         self.share() + self.rounding.powi(2) + 2.0 * self.factor
     }
 
+    /// What of the radius after a step another one would take away, by the norm of the step.
+    pub(super) fn moved_by(&self, norm: f64) -> f64 {
+        self.moved() * norm / (1.0 - self.share())
+    }
+
     /// After a step by residuals: what is left are their own errors, and `moved` of them. `norms` are `√(rᵀÂ⁻¹r)`.
     pub(super) fn after_step(&self, measured: &Measured<'_>, norms: &[f64]) -> Certificate {
         let plan = measured.plan;

@@ -14,7 +14,7 @@ use crate::table::Table;
 const DRAWN: usize = 300;
 
 /// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but dependent.
-const NOTHING: f64 = 1e-9;
+pub(super) const NOTHING: f64 = 1e-9;
 
 /// Landmarks among candidates.
 #[derive(Debug, Clone)]

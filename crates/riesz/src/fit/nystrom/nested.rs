@@ -1,12 +1,13 @@
 //! How far a fit through landmarks is from the one with all rows as support points, estimated from fits with half of the landmarks, half of these, and so on, which the same statistics give.
 //!
 //! The fit with m landmarks minimises what the one with all rows minimises, over fewer functions. So it is that one's projection, in the inner product of the objective, and what every doubling
-//! of landmarks adds is orthogonal to all that was there (Pythagoras): squares of distances are the sums of the squares of what doublings would still add. These are taken to
-//! go on shrinking as from the last doubling but one to the last, in the root mean square over the rows, until landmarks are all rows. Where a prediction or a Shapley value is larger or smaller
-//! than most in what the last doublings added, it is expected to be so in what is missing.
+//! of landmarks adds is orthogonal to all that was there (Pythagoras): squares of distances are the sums of the squares of what doublings would still add. As an estimate, that is taken for
+//! the root mean square over rows too, and what doublings add for going on to shrink as from the last but one to the last, until landmarks are all rows or explain the kernel.
+//! Where a prediction or a Shapley value is larger or smaller than most in what the last doublings added, it is expected to be so in what is missing.
 //!
-//! That is an estimate and no bound: nothing in a fit through landmarks rules out what it has not seen.
+//! That is no bound: nothing in a fit through landmarks rules out what it has not seen.
 
+use super::landmarks::NOTHING;
 use super::plan::Plan;
 use super::statistics::Statistics;
 use crate::linalg::{Matrix, dot};
@@ -15,11 +16,12 @@ use crate::posterior::{Covariance, Known, Refitted};
 /// Doublings that are looked at.
 const DOUBLINGS: usize = 4;
 
-/// What ± 1.96 deviations are times as wide for, that Student's t of two, three or four degrees of freedom holds 95 % as well: the scale is known from so many numbers.
+/// By what ± 1.96 deviations are widened, so that they hold 95 % of Student's t of two, three or four degrees of freedom: the scale is known from so many numbers.
 const STUDENT: [f64; 3] = [4.302_653 / 1.959_964, 3.182_446 / 1.959_964, 2.776_445 / 1.959_964];
 
-/// The least factor by which one doubling is taken to add less than the one before it: faster fall is not counted on.
-const LEAST: f64 = 0.5;
+/// The least factor by which one doubling is taken to add less than the one before it, so that all to come add up to about the last: a faster fall is not counted on, since once a function is
+/// learnt what is learnt of noise does not fall.
+const LEAST: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 /// How many landmarks the smaller fits have, from half on.
 pub(super) fn sizes(landmarks: usize) -> Vec<usize> {
@@ -43,15 +45,19 @@ pub(super) struct Nested<'a> {
 
 impl Nested<'_> {
     /// The root mean square over rows of how far predictions are from those of the fit with all rows, one a target, and how far anything linear in the model is, as a covariance; `None` with
-    /// less than two doublings to look at.
+    /// less than two doublings to look at, and for some of the plan's rows that are fewer than landmarks.
     pub fn missing(&self) -> Option<(Vec<f64>, Covariance)> {
         let (m, t) = (self.plan.landmarks.rows(), self.plan.targets.len());
-        if self.fits.len() < 3 {
+        let rows = self.statistics.rows();
+        if self.fits.len() < 3 || rows <= m as u64 && rows != self.plan.rows {
             return None;
         }
         let sums = self.statistics.sums(self.plan, |_| true);
         let weight = sums.gram[(m, m)];
-        let doublings = (sums.rows as f64 / m as f64).log2().max(0.0);
+        // Landmarks that explain the kernel leave nothing to others.
+        let explained = self.plan.unexplained <= 10.0 * NOTHING;
+        let doublings = if explained { 0.0 } else { (rows as f64 / m as f64).log2().max(0.0) };
+        let rounding = self.plan.rounding(rows, 1) / weight.sqrt();
         let (mut distances, mut all) = (Vec::new(), Vec::new());
         for o in 0..t {
             let steps: Vec<Vec<f64>> = self
@@ -62,11 +68,15 @@ impl Nested<'_> {
             let size = |step: &Vec<f64>| (dot(step, &sums.gram.matvec(step)).max(0.0) / weight).sqrt();
             let sizes: Vec<f64> = steps.iter().map(size).collect();
             let distance = distance(sizes[0], sizes[1], doublings);
-            let wide = STUDENT[(steps.len() - 2).min(STUDENT.len() - 1)] / (steps.len() as f64).sqrt();
+            // Of steps that are no larger than rounding nothing is known but their size.
+            let known = |k: usize| sizes[k] > rounding * dot(&steps[k], &steps[k]).sqrt();
+            let count = (0..steps.len()).filter(|k| known(*k)).count();
+            if distance > 0.0 && count < 2 {
+                return None;
+            }
+            let wide = STUDENT[(count.max(2) - 2).min(STUDENT.len() - 1)] / (count.max(1) as f64).sqrt();
             let (mut coef, mut intercept) = (Matrix::zeros(m, steps.len()), vec![0.0; steps.len()]);
-            for (k, (step, size)) in
-                steps.iter().zip(&sizes).enumerate().filter(|(_, (_, size))| **size > 0.0)
-            {
+            for (k, (step, size)) in steps.iter().zip(&sizes).enumerate().filter(|(k, _)| known(*k)) {
                 let scale = wide * distance / size;
                 (0..m).for_each(|j| coef[(j, k)] = scale * step[j]);
                 intercept[k] = scale * step[m];
@@ -91,7 +101,7 @@ mod tests {
         // None where all rows are landmarks; no shrinking is no reason to expect growth, and much no reason to expect none.
         assert_eq!(distance(1.0, 2.0, 0.0), 0.0);
         assert!((distance(2.0, 1.0, 4.0) - 4.0).abs() < 1e-12);
-        assert!((distance(1.0, 100.0, 1.0) - 0.5).abs() < 1e-12);
+        assert!((distance(1.0, 100.0, 1.0) - LEAST).abs() < 1e-12);
         assert_eq!(sizes(2000), [1000, 500, 250, 125]);
         assert_eq!(sizes(5), [2, 1]);
     }

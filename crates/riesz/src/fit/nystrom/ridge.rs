@@ -57,6 +57,8 @@ pub struct Solution {
     trust: Option<Trust>,
     certificate: Option<Certificate>,
     residual: Option<Vec<f64>>,
+    /// Whether most of the bound is what one more correction takes away.
+    gains: bool,
     /// The largest of bounds at landmarks, relative to the root mean squared error of the target, with both.
     worst: Option<(f64, f64)>,
     /// How far it is from the fit with all rows as support points: the root mean square over rows, one a target, and for anything linear in the model.
@@ -85,22 +87,25 @@ impl Solution {
         };
         let sums = statistics.sums(plan, |_| true);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
-        let smaller: Vec<Matrix> = nested::sizes(plan.landmarks.rows())
+        // They are for an estimate, without which there is still a fit.
+        let smaller: Option<Vec<Matrix>> = nested::sizes(plan.landmarks.rows())
             .into_iter()
             .map(|landmarks| {
                 let equations = Equations::new(plan, &sums, &gram, *intercept, landmarks);
-                let values = equations.factor(ridge)?.factor.solve(equations.cross);
-                Ok(with_others(values, plan, landmarks, *intercept))
+                let values = equations.factor(ridge).ok()?.factor.solve(equations.cross);
+                Some(with_others(values, plan, landmarks, *intercept))
             })
-            .collect::<Result<_>>()?;
+            .collect();
         let equations = Equations::new(plan, &sums, &gram, *intercept, plan.landmarks.rows());
         // What a fit takes at most is here.
         drop((sums, gram));
         let (cross, Factored { factor, penalty, trace }) = equations.into_factor(ridge)?;
         let values = with_others(factor.solve(cross), plan, plan.landmarks.rows(), *intercept);
         let trust = Trust::of(plan, &factor, trace, rows);
-        let fits: Vec<Matrix> = std::iter::once(values.clone()).chain(smaller).collect();
-        let missing = Nested { plan, statistics, fits: &fits }.missing();
+        let missing = smaller.and_then(|smaller| {
+            let fits: Vec<Matrix> = std::iter::once(values.clone()).chain(smaller).collect();
+            Nested { plan, statistics, fits: &fits }.missing()
+        });
         Ok(Self {
             plan: plan.clone(),
             coefficients: Coefficients { values },
@@ -110,6 +115,7 @@ impl Solution {
             rows,
             weight,
             missing,
+            gains: false,
             worst: None,
             factor,
             penalty,
@@ -132,6 +138,10 @@ impl Solution {
         let norms: Vec<f64> = (0..t).map(|o| dot(&half.column(o), &half.column(o)).sqrt()).collect();
         self.factor.solve_upper_in_place(&mut half);
         self.certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
+        self.gains = self.trust.zip(self.certificate.as_ref()).is_some_and(|(trust, certificate)| {
+            let radius = certificate.radius.as_ref();
+            radius.is_some_and(|radius| (0..t).any(|o| trust.moved_by(norms[o]) > 0.5 * radius[o]))
+        });
         let values = &mut self.coefficients.values;
         values.data_mut().iter_mut().zip(half.data()).for_each(|(v, step)| *v += step);
         self.certificate =
@@ -158,14 +168,16 @@ impl Solution {
             return Ok(());
         };
         let largest = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
-        let each = (0..bounds.cols()).map(|o| (largest(o), errors[o].sqrt()));
+        // Targets that are fitted to their last digits have no error to compare with.
+        let error = |o: usize| errors[o].sqrt().max(1e-9 * self.plan.targets[o].unit);
+        let each = (0..bounds.cols()).map(|o| (largest(o), error(o)));
         self.worst = each.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         Ok(())
     }
 
-    /// The largest proved bound at a landmark and the root mean squared error over the rows, of the target where they are nearest, if the bound exceeds a thousandth of that error.
+    /// The largest proved bound at a landmark and the root mean squared error over the rows, of the target where they are nearest, if the bound exceeds a hundredth of that error.
     pub(super) fn wide(&self) -> Option<(f64, f64)> {
-        self.worst.filter(|(bound, error)| *bound > 1e-3 * error)
+        self.worst.filter(|(bound, error)| *bound > 1e-2 * error)
     }
 
     /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to correct, once more too where the bound is wide; or, once these are made
@@ -179,7 +191,7 @@ impl Solution {
 
     /// Whether a correction that was not asked for would narrow the bound.
     fn corrects_more(&self) -> bool {
-        self.wide().is_some() && self.certificate.as_ref().is_some_and(|c| c.radius.is_some())
+        self.gains && self.wide().is_some()
     }
 
     /// Does with the residual of such a pass what it was for.
@@ -306,9 +318,13 @@ impl Solution {
         {
             facts.push(Fact::measured("held-out mean squared error", best.error));
         }
-        if let Some((distance, _)) = &self.missing {
-            let most = distance.iter().fold(0.0, |most: f64, d| most.max(*d));
-            facts.push(Fact::measured("distance from all rows as support points, estimated", most));
+        for (o, distance) in self.missing.iter().flat_map(|(distances, _)| distances.iter().enumerate()) {
+            let of =
+                if self.plan.targets.len() == 1 { String::new() } else { format!(" (target {})", o + 1) };
+            facts.push(Fact::measured(
+                format!("distance from all rows as support points, estimated{of}"),
+                *distance,
+            ));
         }
         facts.push(match &self.certificate {
             Some(Certificate { radius: Some(radius), .. }) => Fact::measured(

@@ -491,7 +491,7 @@ pub(crate) fn fit_rows(rows: Rows, kernel: Kernel, job: &Job, heed: &Heed) -> Re
     fit(&mut Whole(rows), &mut Nowhere, (job, &plan), 1, heed)
 }
 
-/// What is to be said where rounding may have moved predictions by more than a thousandth of what they are off anyway.
+/// What is to be said where rounding may have moved predictions by more than a hundredth of what they are off anyway.
 fn rounded(solution: &Solution) -> Option<String> {
     solution.training_error()?;
     let remedy = "raise the ridge or take fewer landmarks, or more corrections";

@@ -523,3 +523,64 @@ fn processes_are_those_of_their_points() {
     let bound = found.log_marginal_likelihood.unwrap();
     assert!((bound - truth.lower).abs() < 1e-3 * truth.lower.abs(), "{bound} {}", truth.lower);
 }
+
+/// As many passes as have something to do, and the largest bound at a landmark after each.
+fn passes(plan: &Plan, all: &Rows, ridge: f64) -> (Solution, Vec<f64>) {
+    let statistics = Statistics::of(plan, all, 0).unwrap();
+    let penalties = Penalties { ridges: vec![ridge], intercept: true };
+    let mut solution = Solution::new(plan, &statistics, &penalties).unwrap();
+    let mut bounds = Vec::new();
+    while solution.wants_pass(1, bounds.len()) {
+        let mut residual = Residual::empty(plan, &solution.coefficients);
+        residual.add(plan, &solution.coefficients, all).unwrap();
+        solution.take(&residual, 1, bounds.len()).unwrap();
+        let own = solution.bounds(&plan.landmarks).unwrap();
+        bounds.push(own.map_or(f64::INFINITY, |own| own.data().iter().copied().fold(0.0, f64::max)));
+    }
+    (solution, bounds)
+}
+
+/// From strong ridges to weak ones: a correction is enough; a second narrows the bound; rounding may decide, and another pass proves what it can. A target that is fitted to its last digit
+/// takes no more than was asked for.
+#[test]
+fn passes_are_made_while_they_have_something_to_do() {
+    let all = rows(900, 2, 1, false, 21);
+    let mut kinds = Vec::new();
+    for (lengthscale, power) in [0.8, 1.5, 2.5].into_iter().flat_map(|l| (-1..10).map(move |p| (l, p))) {
+        let plan = planned(&all, &Kernel::gaussian(&[lengthscale; 2]), 60, 1);
+        let (solution, bounds) = passes(&plan, &all, 0.1_f64.powi(power));
+        let proved = solution.certificate().is_none_or(|c| c.radius.is_none());
+        match bounds[..] {
+            [only] => assert!(only.is_finite() && !proved),
+            [first, second] => assert!(if proved { first.is_infinite() } else { second < 0.6 * first }),
+            _ => panic!("{bounds:?}"),
+        }
+        kinds.push((bounds.len(), proved));
+    }
+    assert!([(1, false), (2, false), (2, true)].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    let flat = Matrix::from_row_major(900, 1, vec![3.0; 900]);
+    let flat = Rows::new(all.x.clone(), flat, None).unwrap();
+    let plan = planned(&flat, &Kernel::gaussian(&[0.8; 2]), 60, 1);
+    assert_eq!(passes(&plan, &flat, 1e-3).1.len(), 1);
+}
+
+/// Where landmarks explain the kernel nothing is missing, and a few rows do not tell what many would add.
+#[test]
+fn nothing_is_missing_where_landmarks_explain_the_kernel() {
+    let all = rows(600, 3, 1, false, 22);
+    for kernel in ["linear()", "polynomial(degree=2)"] {
+        let choice = Choice { landmarks: 100, folds: 1, centered: true, seed: 3 };
+        let (mut survey, kernel) = (surveyed(&all, choice.candidates()), written(kernel, &all.x));
+        survey.add_kernel(&kernel, &all.x);
+        let plan = Plan::new(&survey, kernel, Model::Ridge, choice).unwrap();
+        assert!(plan.landmarks.rows() < 20);
+        let solution = fitted(&plan, &all, 0.1, true, 0);
+        if let Some((distance, _)) = solution.missing() {
+            assert_eq!(distance[..], [0.0]);
+        }
+    }
+    let plan = planned(&all, &Kernel::gaussian(&[0.5; 3]), 100, 1);
+    assert!(fitted(&plan, &all, 0.1, true, 0).missing().unwrap().0[0] > 0.01);
+    let few = some(&all, &(0..80).collect::<Vec<_>>());
+    assert!(fitted(&plan, &few, 0.1, true, 0).missing().is_none());
+}
