@@ -2,16 +2,14 @@
 //!
 //! What is observed are values of f, or weighted sums of them (mean temperatures of regions, totals of districts): `z = Aᵀf(X) + ε`.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::evidence::{self, Maximum, Search};
 use super::nystrom::{Job, Kind, Learning};
 use super::sparse_gp::SparseGaussianProcess;
 use super::targets::{Targets, check_noise, check_row_noise};
 use super::task::{FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
+use super::tune::Tune;
 use crate::error::{Error, Result, sized};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -48,7 +46,7 @@ pub(super) static KIND: ModelKind = ModelKind {
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let noise = task.settings.number(NOISE.name);
-    let tune = Tune::asked(&task.settings);
+    let tune = asked(&task.settings);
     let (noise, y) = (noise.unwrap_or(START), task.numbers()?);
     let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
     if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
@@ -95,56 +93,27 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
 }
 
 /// What settings ask of a fit by units of rows.
+/// What settings leave to be tuned.
+fn asked(settings: &SettingValues) -> Tune {
+    let fixed = settings.switch(FIXED_KERNEL.name).unwrap_or(false);
+    match (fixed, settings.number(NOISE.name)) {
+        (true, Some(_)) => Tune::Nothing,
+        (true, None) => Tune::Noise,
+        (false, Some(_)) => Tune::Kernel,
+        (false, None) => Tune::KernelAndNoise,
+    }
+}
+
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
     let noise = settings.number(NOISE.name);
     let learning = Learning {
         noise: noise.unwrap_or(START),
-        tune: Tune::asked(settings),
+        tune: asked(settings),
         normalize_y: settings.switch(NORMALIZE_Y.name).unwrap_or(true),
         restarts: settings.count(RESTARTS.name).unwrap_or(0),
     };
     Ok(Some(Job { kind: Kind::Process(learning), corrections: 0, seed, ..Job::new(landmarks) }))
-}
-
-impl Tune {
-    /// What settings leave to be tuned.
-    fn asked(settings: &SettingValues) -> Self {
-        let fixed = settings.switch(FIXED_KERNEL.name).unwrap_or(false);
-        match (fixed, settings.number(NOISE.name)) {
-            (true, Some(_)) => Self::Nothing,
-            (true, None) => Self::Noise,
-            (false, Some(_)) => Self::Kernel,
-            (false, None) => Self::KernelAndNoise,
-        }
-    }
-}
-
-/// What is tuned by maximising the marginal likelihood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tune {
-    /// Nothing: kernel and noise are taken as they are.
-    Nothing,
-    /// The kernel's parameters.
-    Kernel,
-    /// The noise.
-    Noise,
-    /// The kernel's parameters and the noise.
-    KernelAndNoise,
-}
-
-impl Tune {
-    /// Which of so many parameters, the noise the last of them.
-    pub(super) fn free(self, all: usize) -> Range<usize> {
-        let noise = all - 1;
-        match self {
-            Self::Nothing => all..all,
-            Self::Kernel => 0..noise,
-            Self::Noise => noise..all,
-            Self::KernelAndNoise => 0..all,
-        }
-    }
 }
 
 /// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`. With

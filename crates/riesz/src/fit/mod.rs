@@ -37,9 +37,10 @@ mod svm;
 mod targets;
 mod task;
 mod through_landmarks;
+mod tune;
 pub(crate) mod whitened;
 
-pub use gp::{GaussianProcess, GpFit, Tune};
+pub use gp::{GaussianProcess, GpFit};
 pub use gpc::{GaussianProcessClassifier, GpcFit};
 pub use inducing::inducing_points;
 pub use labels::ClassWeight;
@@ -53,6 +54,7 @@ pub use svm::{
 };
 pub(crate) use targets::mean_variance_of_sums;
 pub use task::{Fitted, Input, ModelKind, PenaltyOf, Predicts, Target, Task};
+pub use tune::Tune;
 
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;

@@ -12,7 +12,7 @@
 //! The upper bound holds since `K + N` is between `K̂ + N` and `K̂ + (1 + τ)N`: no eigenvalue of what is unexplained exceeds their sum. Through Λ everything is of the size
 //! of the points. Several targets are independent; their bounds add.
 
-use super::sums::{Told, overflow};
+use super::told::{Told, overflow};
 use crate::error::{Error, Result};
 use crate::fit::whitened::Whitened;
 use crate::linalg::{Cholesky, Matrix, dot};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::collapsed::{Adjoint, Collapsed};
-use super::sums::{KernelSums, Told};
+use super::told::{KernelSums, Told};
 use crate::error::Result;
 use crate::fit::whitened::Whitened;
 use crate::kernel::{Columns, Kernel, Scratch};

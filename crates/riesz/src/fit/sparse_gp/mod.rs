@@ -3,15 +3,17 @@
 mod collapsed;
 mod evidence;
 mod sums;
+mod told;
 
 use collapsed::Collapsed;
 use evidence::Rows;
-pub use sums::{KernelSums, SparsePosterior};
+pub use sums::SparsePosterior;
+pub use told::KernelSums;
 
 use super::evidence::{self as search, Maximum, Search};
-use super::gp::Tune;
 use super::inducing::inducing_points;
 use super::targets::{Targets, check_noise, check_row_noise};
+use super::tune::Tune;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
