@@ -22,6 +22,7 @@ mod gp;
 mod gpc;
 pub(crate) mod inducing;
 mod jackknife;
+mod klr;
 mod labels;
 pub(crate) mod laplace;
 mod logistic;

@@ -21,13 +21,12 @@ use serde_json::Value;
 
 use super::nystrom::Job;
 use super::task::{Fitted, Input, ModelKind, Task};
-use super::{gp, gpc, logistic, ridge, svm};
+use super::{gp, gpc, klr, ridge, svm};
 use crate::error::{Error, Result, listed};
 use crate::setting::{Setting, SettingValues};
 
 /// All kinds of model. A new one is its file in `fit/` and a line here.
-pub static MODELS: [&ModelKind; 6] =
-    [&ridge::KIND, &logistic::KIND, &svm::SVC, &svm::SVR, &gp::KIND, &gpc::KIND];
+pub static MODELS: [&ModelKind; 6] = [&ridge::KIND, &klr::KIND, &svm::SVC, &svm::SVR, &gp::KIND, &gpc::KIND];
 
 impl ModelKind {
     /// The kind of this name.
