@@ -382,7 +382,7 @@ fn kept<T>(name: &str, found: Result<T>) -> Result<T> {
 /// Statistics, solution and corrections by a plan.
 ///
 /// # Errors
-/// As [`all_statistics`], [`Solution::new`] and [`process`].
+/// Those of the source and the store, of [`Solution::new`] and of [`process`]; [`Error::Format`] for a kept file of something else.
 pub fn fit<S: Source>(
     source: &mut S,
     store: &mut dyn Store<S::Failure>,
