@@ -34,8 +34,8 @@ impl KernelSums {
     /// the sums are.
     ///
     /// # Errors
-    /// [`Error::Shape`] if sums and points do not fit together; [`Error::Parameter`] for a noise that is not positive;
-    /// [`Error::NotPositiveDefinite`]; [`Error::Overflow`].
+    /// [`Error::Shape`](crate::Error::Shape) if sums and points do not fit together; [`Error::Parameter`](crate::Error::Parameter) for a noise that is not positive;
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`Error::Overflow`](crate::Error::Overflow).
     pub fn posterior(&self, kernel: &Kernel, points: &Table, noise: f64) -> Result<SparsePosterior> {
         let m = points.rows();
         sized(
