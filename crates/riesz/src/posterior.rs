@@ -252,8 +252,8 @@ impl Covariance {
         Some(Self { prior: self.prior, mirror: self.mirror.clone(), scale: vec![1.0; known.len()], known })
     }
 
-    /// Whether it says how the model depends on its data, as posteriors and refits to other rows do, and not how far a fit through landmarks is from the one with all rows as
-    /// support points.
+    /// Whether it says how the model depends on its data, as posteriors and refits to other rows do, and not how far a fit
+    /// through landmarks is from the one with all rows as support points.
     pub fn is_of_data(&self) -> bool {
         !matches!(self.known.first(), Some(Known::Refits { of: Refitted::Landmarks, .. }))
     }

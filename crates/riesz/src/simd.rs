@@ -208,6 +208,14 @@ impl Lanes {
         Self([v; LANES])
     }
 
+    /// The numbers from `at` on.
+    #[inline(always)]
+    pub(crate) fn load(values: &[f64], at: usize) -> Self {
+        let mut out = Self::ZERO;
+        out.0.copy_from_slice(&values[at..at + LANES]);
+        out
+    }
+
     #[inline(always)]
     pub(crate) fn map2(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
         let mut out = [0.0; LANES];

@@ -182,11 +182,6 @@ impl<'g> Values<'g> {
             return Ok(());
         }
         let blocks = len / LANES;
-        let lanes = |values: &[f64], at: usize| {
-            let mut out = Lanes::ZERO;
-            out.0.copy_from_slice(&values[at..at + LANES]);
-            out
-        };
         let mut corners = Vec::with_capacity(m * blocks);
         for (b, row) in rows.iter().enumerate() {
             check(watch.stop)?;
@@ -196,7 +191,7 @@ impl<'g> Values<'g> {
                 let splat = [present[k], to_other[k * len + b]].map(Lanes::splat);
                 corners.extend((0..blocks).map(|block| {
                     let at = k * len + block * LANES;
-                    [splat[0], lanes(&to_x, at), splat[1], lanes(&absent, at)]
+                    [splat[0], Lanes::load(&to_x, at), splat[1], Lanes::load(&absent, at)]
                 }));
             }
             let weight = |c: usize| match weights.get(c) {
@@ -205,7 +200,7 @@ impl<'g> Values<'g> {
                 _ => 0.0,
             };
             let weights: Vec<f64> = (0..len).map(weight).collect();
-            add(&corners, &(0..blocks).map(|block| lanes(&weights, block * LANES)).collect::<Vec<_>>());
+            add(&corners, &(0..blocks).map(|block| Lanes::load(&weights, block * LANES)).collect::<Vec<_>>());
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
     /// Factor k in a block, for those who are present and absent.
     pub(crate) fn side(&self, k: u32, block: usize) -> (Lanes, Lanes) {
         let at = k as usize * self.stride + self.offset + block * LANES;
-        (load(self.a, at), self.b.map_or(Lanes::ONE, |b| load(b, at)))
+        (Lanes::load(self.a, at), self.b.map_or(Lanes::ONE, |b| Lanes::load(b, at)))
     }
 }
 
@@ -251,13 +251,6 @@ fn body<V: Simd>(run: &Run<'_>, from: usize, wide: bool, engine: &mut Engine, to
     }
 }
 
-#[inline(always)]
-fn load(values: &[f64], at: usize) -> Lanes {
-    let mut out = Lanes::ZERO;
-    out.0.copy_from_slice(&values[at..at + LANES]);
-    out
-}
-
 /// The factors of one group.
 #[inline(always)]
 fn load_group<const ONES: bool>(
@@ -268,9 +261,9 @@ fn load_group<const ONES: bool>(
     let (mut a, mut b) = ([Lanes::ONE; 4], [Lanes::ONE; 4]);
     for i in 0..4 {
         let at = members[i] as usize * run.stride + offset;
-        a[i] = load(run.a, at);
+        a[i] = Lanes::load(run.a, at);
         if !ONES && let Some(values) = run.b {
-            b[i] = load(values, at);
+            b[i] = Lanes::load(values, at);
         }
     }
     (a, b)

@@ -166,13 +166,6 @@ fn factor(kernel: &Kernel) -> Option<&dyn FactorKind> {
     }
 }
 
-#[inline(always)]
-fn lanes(from: &[f64], l: usize) -> Lanes {
-    let mut out = Lanes::ZERO;
-    out.0.copy_from_slice(&from[l * LANES..][..LANES]);
-    out
-}
-
 #[allow(clippy::too_many_arguments)]
 #[inline(always)]
 fn block_squares_body<V: Simd>(
@@ -188,16 +181,16 @@ fn block_squares_body<V: Simd>(
     for &(at, v) in own {
         let u = &values[at..at + BLOCK];
         for (l, sum) in sums.iter_mut().enumerate() {
-            *sum = lanes(u, l).fma::<V>(Lanes::splat(v), *sum);
+            *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
         }
     }
     for (l, sum) in sums.iter_mut().enumerate() {
-        let norms = lanes(norms, l).add::<V>(Lanes::splat(norm));
+        let norms = Lanes::load(norms, l * LANES).add::<V>(Lanes::splat(norm));
         *sum = V::max(sum.fma::<V>(Lanes::splat(-2.0), norms), Lanes::ZERO);
     }
     for (u, &v) in rest.chunks_exact(BLOCK).zip(differences) {
         for (l, sum) in sums.iter_mut().enumerate() {
-            let r = lanes(u, l).sub::<V>(Lanes::splat(v));
+            let r = Lanes::load(u, l * LANES).sub::<V>(Lanes::splat(v));
             *sum = r.fma::<V>(r, *sum);
         }
     }

@@ -63,12 +63,11 @@ fn squares_body<V: Simd>(
             let mut sums = [Lanes::ZERO; GROUP];
             if part > 0 {
                 for (sum, row) in sums.iter_mut().zip(&*out) {
-                    sum.0.copy_from_slice(&row[at..at + LANES]);
+                    *sum = Lanes::load(row, at);
                 }
             }
             for (u, inverse, v) in slots {
-                let mut x = Lanes::ZERO;
-                x.0.copy_from_slice(&u[at..at + LANES]);
+                let x = Lanes::load(u, at);
                 for (sum, &v) in sums.iter_mut().zip(v) {
                     let r = x.sub::<V>(Lanes::splat(v)).mul::<V>(Lanes::splat(*inverse));
                     *sum = r.fma::<V>(r, *sum);

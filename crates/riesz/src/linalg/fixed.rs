@@ -35,19 +35,12 @@ pub(crate) fn two_slices(v: f64) -> (f64, f64) {
     (first, nearest((v - first) * ONE))
 }
 
-/// Some numbers from `at` on; what is missing to whole lanes is 0.
+/// The last numbers, from `at` on; what is missing to whole lanes is 0.
 #[inline(always)]
-fn load(v: &[f64], at: usize) -> Lanes {
+fn rest(v: &[f64], at: usize) -> Lanes {
     let mut own = Lanes::ZERO;
     let end = v.len().min(at + LANES);
     own.0[..end - at].copy_from_slice(&v[at..end]);
-    own
-}
-
-#[inline(always)]
-fn load_all(v: &[f64], at: usize) -> Lanes {
-    let mut own = Lanes::ZERO;
-    own.0.copy_from_slice(&v[at..at + LANES]);
     own
 }
 
@@ -56,8 +49,8 @@ fn load_all(v: &[f64], at: usize) -> Lanes {
 fn slices<V: Simd>(v: Lanes) -> (Lanes, Lanes) {
     let shift = Lanes::splat(SHIFT);
     let first = v.add::<V>(shift).sub::<V>(shift);
-    let rest = v.sub::<V>(first).mul::<V>(Lanes::splat(ONE));
-    (first, rest.add::<V>(shift).sub::<V>(shift))
+    let left = v.sub::<V>(first).mul::<V>(Lanes::splat(ONE));
+    (first, left.add::<V>(shift).sub::<V>(shift))
 }
 
 #[inline(always)]
@@ -78,10 +71,10 @@ fn product_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
     let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
     let whole = a.len() / LANES * LANES;
     for at in (0..whole).step_by(LANES) {
-        (sum, other) = (other, load_all(a, at).fma::<V>(load_all(b, at), sum));
+        (sum, other) = (other, Lanes::load(a, at).fma::<V>(Lanes::load(b, at), sum));
     }
     if whole < a.len() {
-        sum = load(a, whole).fma::<V>(load(b, whole), sum);
+        sum = rest(a, whole).fma::<V>(rest(b, whole), sum);
     }
     sum.add::<V>(other).sum()
 }
@@ -98,13 +91,13 @@ fn sliced_products_body<V: Simd>(
     let whole = column.len() / LANES * LANES;
     for at in (0..column.len()).step_by(LANES) {
         let (mut v, a, b) = if at < whole {
-            (load_all(column, at), load_all(with[0], at), load_all(with[1], at))
+            (Lanes::load(column, at), Lanes::load(with[0], at), Lanes::load(with[1], at))
         } else {
-            (load(column, at), load(with[0], at), load(with[1], at))
+            (rest(column, at), rest(with[0], at), rest(with[1], at))
         };
         v = v.mul::<V>(scale);
         if !roots.is_empty() {
-            v = v.mul::<V>(if at < whole { load_all(roots, at) } else { load(roots, at) });
+            v = v.mul::<V>(if at < whole { Lanes::load(roots, at) } else { rest(roots, at) });
         }
         let (first, second) = slices::<V>(v);
         (s, t) = (first.fma::<V>(a, s), second.fma::<V>(a, t));
@@ -123,7 +116,12 @@ dispatch! {
 }
 dispatch! {
     /// The two slices of numbers, times `scale` and each its root: the [`product`] of either with each of two vectors of whole numbers.
-    pub(crate) fn sliced_products(column: &[f64], scale: f64, roots: &[f64], with: [&[f64]; 2]) -> [(f64, f64); 2] = sliced_products_body::<V>
+    pub(crate) fn sliced_products(
+        column: &[f64],
+        scale: f64,
+        roots: &[f64],
+        with: [&[f64]; 2]
+    ) -> [(f64, f64); 2] = sliced_products_body::<V>
 }
 
 /// Columns of a part of a product that one thread computes.

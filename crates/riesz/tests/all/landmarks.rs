@@ -45,8 +45,9 @@ fn held(full: &[f64], found: &[f64], sd: &[f64]) -> (f64, f64) {
     ((off.iter().map(|v| v * v).sum::<f64>() / n).sqrt(), within as f64 / n)
 }
 
-/// Over smooth and rough functions, few and many columns, weak and strong ridges: of predictions and of Shapley values most are within the 95 % intervals in every case, and 95 % on average;
-/// and distances are of the size that was estimated, or less where fits converge fast, while they differ by a factor of forty from case to case.
+/// Over smooth and rough functions, few and many columns, weak and strong ridges: of predictions and of Shapley values most are
+/// within the 95 % intervals in every case, and 95 % on average; and distances are of the size that was estimated, or less where
+/// fits converge fast, while they differ by a factor of forty from case to case.
 #[test]
 fn what_landmarks_leave_out_is_covered() {
     let case = |columns, lengthscale, ridge, landmarks, noise, weighted| Case {

@@ -191,9 +191,9 @@ impl<'p> Sloping<'p> {
             block.resize(n * (m + 1), plan.bound);
             block[n * m..].fill(plan.bound);
             let scale = ONE / plan.bound;
-            let roots: Vec<f64> = scaled.roots().map_or(Vec::new(), |all| all[start..start + n].to_vec());
+            let roots = scaled.roots(start, n);
             let column = |own: &mut [f64]| -> i128 {
-                let [a, b] = fixed::sliced_products(isa, own, scale, &roots, [&first, &second]);
+                let [a, b] = fixed::sliced_products(isa, own, scale, roots, [&first, &second]);
                 fixed::round(isa, own, scale, &curvature);
                 (whole(a.0, a.1) << BITS) + whole(b.0, b.1)
             };

@@ -197,10 +197,10 @@ impl Residual {
             let coarse: Vec<bool> =
                 (0..t).map(|o| slices[3 * o * n..][..n].iter().any(|v| *v != 0.0)).collect();
             let scale = ONE / plan.bound;
-            let roots: Vec<f64> = scaled.roots().map_or(Vec::new(), |all| all[start..start + n].to_vec());
+            let roots = scaled.roots(start, n);
             let of_column = |own: &[f64]| -> Vec<i128> {
                 let with = |first: &[f64], second: &[f64]| {
-                    let [a, b] = sliced_products(isa, own, scale, &roots, [first, second]);
+                    let [a, b] = sliced_products(isa, own, scale, roots, [first, second]);
                     (whole(a.0, a.1), whole(b.0, b.1))
                 };
                 let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];

@@ -4,7 +4,7 @@
 //! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
 
 use super::certificate::{Certificate, Measured, Trust};
-use super::nested::{self, Nested};
+use super::nested;
 use super::plan::{Plan, penalty};
 use super::residual::{Coefficients, Residual};
 use super::statistics::{Statistics, Sums};
@@ -61,7 +61,7 @@ pub struct Solution {
     gains: bool,
     /// The largest of bounds at landmarks, relative to the root mean squared error of the target, with both.
     worst: Option<(f64, f64)>,
-    /// How far it is from the fit with all rows as support points: the root mean square over rows, one a target, and for anything linear in the model.
+    /// See [`missing`](Self::missing).
     missing: Option<(Vec<f64>, Covariance)>,
 }
 
@@ -92,8 +92,8 @@ impl Solution {
             .into_iter()
             .map(|landmarks| {
                 let equations = Equations::new(plan, &sums, &gram, *intercept, landmarks);
-                let values = equations.factor(ridge).ok()?.factor.solve(equations.cross);
-                Some(with_others(values, plan, landmarks, *intercept))
+                let (cross, Factored { factor, .. }) = equations.into_factor(ridge).ok()?;
+                Some(with_others(factor.solve(cross), plan, landmarks, *intercept))
             })
             .collect();
         let equations = Equations::new(plan, &sums, &gram, *intercept, plan.landmarks.rows());
@@ -104,7 +104,7 @@ impl Solution {
         let trust = Trust::of(plan, &factor, trace, rows);
         let missing = smaller.and_then(|smaller| {
             let fits: Vec<Matrix> = std::iter::once(values.clone()).chain(smaller).collect();
-            Nested { plan, statistics, fits: &fits }.missing()
+            nested::missing(plan, statistics, &fits)
         });
         Ok(Self {
             plan: plan.clone(),
@@ -175,13 +175,15 @@ impl Solution {
         Ok(())
     }
 
-    /// The largest proved bound at a landmark and the root mean squared error over the rows, of the target where they are nearest, if the bound exceeds a hundredth of that error.
+    /// The largest proved bound at a landmark and the root mean squared error over the rows, of the target where they are
+    /// nearest, if the bound exceeds a hundredth of that error.
     pub(super) fn wide(&self) -> Option<(f64, f64)> {
         self.worst.filter(|(bound, error)| *bound > 1e-2 * error)
     }
 
-    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to correct, once more too where the bound is wide; or, once these are made
-    /// and could not be certified, to prove how near the solution is.
+    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to
+    /// correct, once more too where the bound is wide; or, once these are made and could not be certified, to prove how near
+    /// the solution is.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
         passes < corrections
             || passes == corrections
@@ -266,8 +268,10 @@ impl Solution {
         self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.weight).collect())
     }
 
-    /// How far it is from the fit with all rows as support points, by an estimate from fits with half of the landmarks, a quarter and so on: the root mean square over rows, one a target;
-    /// and for predictions, Shapley values and whatever else is linear in the model. `None` for less than four landmarks.
+    /// How far it is from the fit with all rows as support points, by an estimate from fits with half of the landmarks, a quarter
+    /// and so on: the root mean square over rows, one a target; and for predictions, Shapley values and whatever else is linear
+    /// in the model. `None` for less than four landmarks, for some of the plan's rows that are fewer than landmarks, and where
+    /// rounding hides what landmarks add.
     pub fn missing(&self) -> Option<&(Vec<f64>, Covariance)> {
         self.missing.as_ref()
     }
@@ -453,7 +457,8 @@ fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: 
     (0..plan.targets.len()).map(of).sum()
 }
 
-/// Coefficients of the first so many landmarks as those of all, with that of the constant, which without an intercept gives targets back the centres that they are less.
+/// Coefficients of the first so many landmarks as those of all, with that of the constant, which without an intercept gives
+/// targets back the centres that they are less.
 fn with_others(values: Matrix, plan: &Plan, landmarks: usize, intercept: bool) -> Matrix {
     let (m, t) = (plan.landmarks.rows(), values.cols());
     let mut all = Matrix::zeros(plan.size(), t);

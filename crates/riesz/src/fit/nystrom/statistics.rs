@@ -434,9 +434,9 @@ impl Scaled {
         self.roots.as_ref().map_or(1.0, |roots| roots[i])
     }
 
-    /// All of them; `None` for 1.
-    pub fn roots(&self) -> Option<&[f64]> {
-        self.roots.as_deref()
+    /// Those of some rows; none for 1.
+    pub fn roots(&self, start: usize, count: usize) -> &[f64] {
+        self.roots.as_ref().map_or(&[], |roots| &roots[start..start + count])
     }
 }
 

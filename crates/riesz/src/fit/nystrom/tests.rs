@@ -540,8 +540,8 @@ fn passes(plan: &Plan, all: &Rows, ridge: f64) -> (Solution, Vec<f64>) {
     (solution, bounds)
 }
 
-/// From strong ridges to weak ones: a correction is enough; a second narrows the bound; rounding may decide, and another pass proves what it can. A target that is fitted to its last digit
-/// takes no more than was asked for.
+/// From strong ridges to weak ones: a correction is enough; a second narrows the bound; rounding may decide, and another pass
+/// proves what it can. A target that is fitted to its last digit takes no more than was asked for.
 #[test]
 fn passes_are_made_while_they_have_something_to_do() {
     let all = rows(900, 2, 1, false, 21);
