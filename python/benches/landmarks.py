@@ -1,12 +1,13 @@
 """Kernel ridge regression through landmarks, beside scikit-learn's Nystroem and Ridge with the same landmarks, each in a process
 of its own.
 
-    python python/benches/landmarks.py [--rows 100000] [--landmarks 2000] [--threads 1] [--parquet ROWS]
+    python python/benches/landmarks.py [--rows 100000] [--landmarks 2000] [--threads 1] [--classes] [--parquet ROWS]
 
 18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1; error is against the noiseless truth. CPU seconds are
-those of the fit alone, memory is the peak of the process with the data in it. With --parquet the command line fits so many rows
-from files, with a correction and its certificate, beside numpy on the same files: blocks of f64 products, Cholesky (riesz must
-be on the path, or RIESZ names it).
+those of the fit alone, memory is the peak of the process with the data in it. With --classes they are logistic regressions of
+which half is above the median, and the error is the share of wrong classes of other rows. With --parquet the command line fits so
+many rows from files, with a correction and its certificate, beside numpy on the same files: blocks of f64 products, Cholesky
+(riesz must be on the path, or RIESZ names it).
 """
 
 import argparse
@@ -45,38 +46,50 @@ def spent(act):
 
 def report(name, cpu, wall, error, landmarks, **more):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(json.dumps({"name": name, "cpu": cpu, "wall": wall, "gib": peak, "rmse": error, "landmarks": landmarks, **more}))
+    print(json.dumps({"name": name, "cpu": cpu, "wall": wall, "gib": peak, "error": error, "landmarks": landmarks, **more}))
 
 
-def by_riesz(n, m, points):
+def rows_of(n, classes):
+    """To learn from, and others with what is right."""
+    (x, _, y), (new, truth, told) = data(n, 1), data(20_000, 2)
+    if classes:
+        return x, y > np.median(y), new, told > np.median(y)
+    return x, y, new, truth
+
+
+def off(said, truth):
+    return float(np.mean(said != truth) if truth.dtype == bool else np.sqrt(np.mean((said - truth) ** 2)))
+
+
+def by_riesz(n, m, points, classes):
     import riesz
 
-    x, _, y = data(n, 1)
-    new, truth, _ = data(20_000, 2)
-    kernel = riesz.kernels.RBF(length_scale=LENGTH)
-    model = riesz.KernelRidge(alpha=RIDGE, kernel=kernel, landmarks=m, fit_intercept=True)
+    x, y, new, truth = rows_of(n, classes)
+    kind = riesz.KernelLogisticRegression if classes else riesz.KernelRidge
+    model = kind(alpha=RIDGE, kernel=riesz.kernels.RBF(length_scale=LENGTH), landmarks=m, fit_intercept=True)
     _, cpu, wall = spent(lambda: model.fit(x, y))
     np.save(points, model.expansion_.points)
-    error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
-    report("riesz", cpu, wall, error, len(model.expansion_.points), coef=float(np.abs(model.dual_coef_).sum()))
+    more = {"passes": model.n_iter_} if classes else {}
+    report("riesz", cpu, wall, off(model.predict(new), truth), len(model.expansion_.points), **more)
 
 
-def by_sklearn(n, m, points):
+def by_sklearn(n, m, points, classes):
     from sklearn.kernel_approximation import Nystroem
-    from sklearn.linear_model import Ridge
+    from sklearn.linear_model import LogisticRegression, Ridge
 
-    x, _, y = data(n, 1)
-    new, truth, _ = data(20_000, 2)
+    x, y, new, truth = rows_of(n, classes)
     landmarks = np.load(points)
     features = Nystroem(gamma=1 / (2 * LENGTH**2), n_components=len(landmarks), random_state=0)
 
     def fit():
         features.fit(landmarks)
-        return Ridge(alpha=RIDGE).fit(features.transform(x), y)
+        last = LogisticRegression(C=1 / RIDGE, max_iter=10_000) if classes else Ridge(alpha=RIDGE)
+        return last.fit(features.transform(x), y)
 
     model, cpu, wall = spent(fit)
-    error = float(np.sqrt(np.mean((model.predict(features.transform(new)) - truth) ** 2)))
-    report("Nystroem + Ridge", cpu, wall, error, len(landmarks))
+    error = off(model.predict(features.transform(new)), truth)
+    more = {"passes": int(model.n_iter_[0])} if classes else {}
+    report("Nystroem + logistic" if classes else "Nystroem + Ridge", cpu, wall, error, len(landmarks), **more)
 
 
 def by_numpy(folder, m, points):
@@ -122,12 +135,12 @@ def own(name, *arguments, threads, program=None):
 
 
 def shown(lines):
-    print(f"{'':20} {'CPU s':>9} {'wall s':>9} {'GiB':>7} {'RMSE':>9} {'landmarks':>10}")
+    print(f"{'':20} {'CPU s':>9} {'wall s':>9} {'GiB':>7} {'error':>9} {'landmarks':>10}")
     for line in lines:
-        numbers = "{cpu:9.2f} {wall:9.2f} {gib:7.2f} {rmse:9.5f} {landmarks:10}".format(**line)
-        print(f"{line['name']:20} {numbers}")
+        numbers = "{cpu:9.2f} {wall:9.2f} {gib:7.2f} {error:9.5f} {landmarks:10}".format(**line)
+        print(f"{line['name']:20} {numbers}" + (f"  {line['passes']} passes" if "passes" in line else ""))
     if len(lines) == 2:
-        ratios = [lines[0][k] / lines[1][k] for k in ("cpu", "gib", "rmse")]
+        ratios = [lines[0][k] / lines[1][k] for k in ("cpu", "gib", "error")]
         print("riesz / other: CPU {:.2f}, memory {:.2f}, error {:.4f}".format(*ratios))
 
 
@@ -167,7 +180,7 @@ def from_files(n, m, threads):
         new, truth, _ = data(20_000, 2)
         error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
         first = {"name": "riesz fit", "cpu": usage.ru_utime + usage.ru_stime, "wall": wall, "gib": usage.ru_maxrss / 1024**2}
-        first |= {"rmse": error, "landmarks": len(model.points)}
+        first |= {"error": error, "landmarks": len(model.points)}
         print("\n".join(line for line in said.splitlines() if "certificate" in line or "jitter" in line))
         if n <= 2_000_000:
             shown([first, own("numpy", f"{folder}/rows", m, f"{folder}/points.npy", threads=threads)])
@@ -182,20 +195,21 @@ def main():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--landmarks", type=int, default=2_000)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--classes", action="store_true")
     parser.add_argument("--parquet", type=int)
-    parser.add_argument("--only", nargs=4)
+    parser.add_argument("--only", nargs="+")
     options = parser.parse_args()
     if options.only:
-        name, rows, landmarks, points = options.only
+        name, rows, landmarks, points, *classes = options.only
         if name == "numpy":
             return by_numpy(rows, int(landmarks), points)
-        return {"riesz": by_riesz, "sklearn": by_sklearn}[name](int(rows), int(landmarks), points)
+        return {"riesz": by_riesz, "sklearn": by_sklearn}[name](int(rows), int(landmarks), points, bool(classes))
     if options.parquet:
         print(f"{options.parquet} rows from Parquet, {D} columns, {options.threads} thread(s)")
         return from_files(options.parquet, options.landmarks, options.threads)
     print(f"{options.rows} rows, {D} columns, {options.threads} thread(s)")
     with tempfile.TemporaryDirectory() as folder:
-        same = (options.rows, options.landmarks, f"{folder}/points.npy")
+        same = (options.rows, options.landmarks, f"{folder}/points.npy", *(["classes"] if options.classes else []))
         shown([own(name, *same, threads=options.threads) for name in ("riesz", "sklearn")])
 
 

@@ -309,6 +309,7 @@ class Killing:
     def reduce(self, name, shared, units, work, merge):
         import threading
 
+        name = f"{name}{self.deaths}"
         told, gone = os.path.join(self.folder, f"{name}-pid"), os.path.join(self.folder, f"{name}-gone")
 
         def kill():
@@ -347,10 +348,61 @@ def test_dask_says_the_same_and_outlives_its_workers(data, tmp_path, client):
     killing = Killing(client, tmp_path / "signals")
     folder = tmp_path / "work"
     assert same(here, distributed.fit(data, "y", **OPTIONS, engine=killing, checkpoint=folder))
-    # Levels, survey, statistics and residuals: in each a worker died.
+    # Levels, survey, statistics and a pass: in each a worker died.
     assert killing.deaths == 4
     (own,) = folder.iterdir()
-    assert len(list(own.glob("unit-*.stat"))) == 10 and len(list(own.glob("residual-*.part"))) == 10
+    assert len(list(own.glob("unit-*.stat"))) == 10 and len(list(own.glob("pass-*.part"))) == 10
+
+
+@pytest.fixture
+def classes(tmp_path):
+    rows = table(seed=3)
+    far = np.where(rows["y"].to_numpy() > 0.5, "far", "near")
+    return write(tmp_path / "classes", rows.drop_columns(["y"]).append_column("where", pa.array(far)), 3, 300)
+
+
+def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, client):
+    """Against scikit-learn's on the features that make the same penalty, and on Dask, where workers die in every pass."""
+    from sklearn.linear_model import LogisticRegression
+
+    options = OPTIONS | {"model": "klr", "alpha": 0.3}
+    fit = distributed.fit(classes, "where", **options)
+    rows = pa.concat_tables([pq.read_table(p) for p in sorted(classes.iterdir())]).to_pandas()
+    model = fit.expansion
+    assert model.classes == ["far", "near"] and fit.statistics is None and fit.bounds(rows[model.feature_names].iloc[:3]) is None
+    scores = model.predict(rows[model.feature_names])
+    lower = np.linalg.cholesky(gram(model, pd_points(model)))
+    features = np.linalg.solve(lower, gram(model, rows).T).T
+    other = LogisticRegression(C=1 / 0.3, tol=1e-10, max_iter=10_000)
+    other.fit(features, rows["where"] == "near", sample_weight=rows["weight"])
+    assert np.abs(other.decision_function(features) - np.ravel(scores)).max() < 1e-4
+    (tmp_path / "signals").mkdir()
+    killing = Killing(client, tmp_path / "signals")
+    there = distributed.fit(classes, "where", **options, engine=killing, checkpoint=tmp_path / "work")
+    assert killing.deaths >= 3 and np.array_equal(there.expansion.coef, model.coef)
+    # A rare third class is seen.
+    extra = rows.iloc[:2].assign(where="elsewhere")
+    pq.write_table(pa.Table.from_pandas(extra, preserve_index=False), classes / "rows-9.parquet")
+    with pytest.raises(ValueError, match="3 classes"):
+        distributed.fit(classes, "where", **options)
+
+
+def test_conjugate_gradients_end_where_the_direct_solution_does(data, client, tmp_path):
+    direct = distributed.fit(data, "y", **OPTIONS, corrections=2)
+    fit = distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6)
+    rows = pq.read_table(sorted(data.iterdir())[0]).to_pandas()[fit.expansion.feature_names].iloc[:200]
+    own, other = fit.expansion.predict(rows), direct.expansion.predict(rows)
+    assert (np.abs(own - other) <= (fit.bounds(rows) + direct.bounds(rows)).reshape(own.shape)).all()
+    assert np.abs(own - other).max() < 1e-6 and fit.statistics is None
+    assert same(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, engine=client))
+    # Taken up again: nothing is read but what is kept.
+    folder = tmp_path / "work"
+    assert same(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, checkpoint=folder))
+    kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+    assert same(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, checkpoint=folder))
+    assert kept == {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+    with pytest.raises(ValueError, match="solver"):
+        distributed.fit(data, "y", **OPTIONS, solver="lsqr")
 
 
 def parts_of(folder):
@@ -430,7 +482,7 @@ def test_spark_says_the_same(data, tmp_path, session):
     assert same(
         here, distributed.fit(data, "y", **OPTIONS, engine=Failing(session, tmp_path / "marks"), checkpoint=tmp_path / "work")
     )
-    assert {mark.name for mark in (tmp_path / "marks").iterdir()} == {"levels", "survey", "statistics", "residual"}
+    assert {mark.name for mark in (tmp_path / "marks").iterdir()} == {"levels", "survey", "statistics", "pass"}
     distributed.explain(here, data, tmp_path / "here")
     distributed.explain(here, data, tmp_path / "there", engine=session)
     assert parts_of(tmp_path / "there") == parts_of(tmp_path / "here")

@@ -652,8 +652,8 @@ mod _core {
 
     #[pymodule_export]
     use super::nystrom::{
-        Solution, counted_units, landmark_process, merge_residuals, merge_statistics, merge_surveys,
-        plan_facts, plan_fit, survey_kernel, survey_rows, tune_fit, unit_residual, unit_statistics,
+        Fitting, counted_units, merge_passes, merge_statistics, merge_surveys, plan_facts, plan_fit,
+        survey_kernel, survey_rows, tune_fit, unit_pass, unit_statistics,
     };
 
     #[pymodule_export]

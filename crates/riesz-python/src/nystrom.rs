@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::fit::nystrom::{self, Coefficients, Job, Model, Plan, Residual, Rows, Statistics, Survey, fitted};
+use riesz::fit::nystrom::{Beginning, Coefficients, Job, Model, Needs, Pass, Plan, Rows, Statistics, Survey};
 use riesz::kernel::{KernelExpression, Units};
-use riesz::{Kernel, Matrix};
+use riesz::{Kernel, Matrix, fit::nystrom};
 
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
@@ -27,7 +27,7 @@ fn job(json: &str) -> PyResult<Job> {
 }
 
 fn survey(bytes: &[u8]) -> PyResult<Survey> {
-    serde_json::from_slice(bytes).map_err(refuse)
+    Survey::from_bytes(bytes).map_err(raise)
 }
 
 fn plan(bytes: &[u8]) -> PyResult<Plan> {
@@ -57,7 +57,7 @@ pub fn survey_rows<'py>(
     made(py, threads, move || {
         let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
         survey.add(&rows)?;
-        Ok(serde_json::to_vec(&survey).unwrap_or_default())
+        Ok(survey.to_bytes())
     })
 }
 
@@ -69,7 +69,7 @@ pub fn merge_surveys<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Boun
     for part in parts {
         all.merge(part?).map_err(raise)?;
     }
-    Ok(PyBytes::new(py, &serde_json::to_vec(&all).map_err(refuse)?))
+    Ok(PyBytes::new(py, &all.to_bytes()))
 }
 
 /// The kernel, tuned, and what is fitted, as bytes; and whether how large the kernel is does not depend on the rows.
@@ -107,7 +107,7 @@ pub fn survey_kernel<'py>(
         let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
         survey.add(&rows)?;
         survey.add_kernel(&kernel, &rows.x);
-        Ok(serde_json::to_vec(&survey).unwrap_or_default())
+        Ok(survey.to_bytes())
     })
 }
 
@@ -161,9 +161,9 @@ pub fn counted_units(plan: &[u8], statistics: &[u8]) -> PyResult<Vec<u64>> {
     Ok(all.units().iter().copied().collect())
 }
 
-/// What coefficients leave of a unit.
+/// What a unit says of coefficients.
 #[pyfunction]
-pub fn unit_residual<'py>(
+pub fn unit_pass<'py>(
     py: Python<'py>,
     plan: &[u8],
     coefficients: &[u8],
@@ -173,16 +173,12 @@ pub fn unit_residual<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (plan, rows) = (self::plan(plan)?, self::rows(rows)?);
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
-    made(py, threads, move || {
-        let mut all = Residual::empty(&plan, &coefficients);
-        all.add(&plan, &coefficients, &rows)?;
-        Ok(all.of_unit(unit).to_bytes())
-    })
+    made(py, threads, move || Ok(Pass::of(&plan, &coefficients, &rows, unit)?.to_bytes()))
 }
 
-/// What they leave of several units together.
+/// What several units together say of them.
 #[pyfunction]
-pub fn merge_residuals<'py>(
+pub fn merge_passes<'py>(
     py: Python<'py>,
     plan: &[u8],
     coefficients: &[u8],
@@ -191,96 +187,90 @@ pub fn merge_residuals<'py>(
     let plan = self::plan(plan)?;
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
     made(py, Some(1), move || {
-        let mut all = Residual::empty(&plan, &coefficients);
-        parts.iter().try_for_each(|bytes| all.merge(&Residual::from_bytes(&plan, &coefficients, bytes)?))?;
+        let mut all = Pass::empty(&plan, &coefficients);
+        parts.iter().try_for_each(|bytes| all.merge(&Pass::from_bytes(&plan, &coefficients, bytes)?))?;
         Ok(all.to_bytes())
     })
 }
 
-/// A solution, which residuals correct.
+/// A fit under way, by statistics of all rows, by a survey, or by its plan alone.
 #[pyclass(module = "riesz._core")]
-pub struct Solution {
+pub struct Fitting {
     plan: Plan,
-    solution: nystrom::Solution,
+    fitting: nystrom::Fitting,
 }
 
 #[pymethods]
-impl Solution {
+impl Fitting {
     #[new]
-    fn new(py: Python<'_>, plan: &[u8], statistics: &[u8], job: &str) -> PyResult<Self> {
+    fn new(py: Python<'_>, plan: &[u8], job: &str, beginning: &[u8]) -> PyResult<Self> {
         let (plan, job) = (self::plan(plan)?, self::job(job)?);
-        let statistics = Statistics::from_bytes(&plan, statistics).map_err(raise)?;
+        let (statistics, survey) = match plan.needs() {
+            Needs::Statistics => (Some(Statistics::from_bytes(&plan, beginning).map_err(raise)?), None),
+            Needs::Survey => (None, Some(self::survey(beginning)?)),
+            Needs::Nothing => (None, None),
+        };
         let stop = Arc::new(AtomicBool::new(false));
-        let work = move || Ok((nystrom::Solution::new(&plan, &statistics, &job.penalties())?, plan));
-        let (solution, plan) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-        Ok(Self { plan, solution })
+        let work = move || {
+            let beginning = match (&statistics, &survey) {
+                (Some(own), _) => Beginning::Statistics(own),
+                (_, Some(own)) => Beginning::Survey(own),
+                _ => Beginning::Nothing,
+            };
+            Ok((nystrom::Fitting::new(&plan, &job, beginning)?, plan))
+        };
+        let (fitting, plan) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+        Ok(Self { plan, fitting })
     }
 
-    /// The coefficients, as bytes.
-    #[getter]
-    fn coefficients<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.solution.coefficients.to_bytes())
+    /// The coefficients at which a pass over all rows is wanted, as bytes; `None` at the end.
+    fn wants<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.fitting.wants().map(|own| PyBytes::new(py, &own.to_bytes()))
     }
 
-    /// Whether a pass over all rows, after so many, has something to do.
-    fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
-        self.solution.wants_pass(corrections, passes)
-    }
-
-    /// Does what that pass was for, with what coefficients leave of all rows.
-    fn take(&mut self, residual: &[u8], corrections: usize, passes: usize) -> PyResult<()> {
-        let residual =
-            Residual::from_bytes(&self.plan, &self.solution.coefficients, residual).map_err(raise)?;
-        self.solution.take(&residual, corrections, passes).map_err(raise)
+    /// Goes on by that pass.
+    fn take(&mut self, py: Python<'_>, pass: &[u8]) -> PyResult<()> {
+        let Some(coefficients) = self.fitting.wants() else { return Ok(()) };
+        let pass = Pass::from_bytes(&self.plan, coefficients, pass).map_err(raise)?;
+        let fitting = &mut self.fitting;
+        py.detach(|| fitting.take(&pass)).map_err(raise)
     }
 
     /// Proved bounds at rows, rows × targets; `None` if there are none.
     fn bounds<'py>(&self, py: Python<'py>, x: NamedRows<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let bounds = self.solution.bounds(&sample(x)?).map_err(raise)?;
+        let x = sample(x)?;
+        let bounds = self.fitting.solution().map(|own| own.bounds(&x)).transpose().map_err(raise)?;
         let array = |m: Matrix| Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py));
-        bounds.map(array).transpose()
+        bounds.flatten().map(array).transpose()
     }
 
     /// (landmarks, ridge, held-out mean squared error) of all that was tried.
     #[getter]
     fn tried(&self) -> Vec<(usize, f64, f64)> {
-        self.solution.tried.iter().map(|t| (t.landmarks, t.ridge, t.error)).collect()
+        let all = self.fitting.solution().map_or(&[][..], |own| &own.tried);
+        all.iter().map(|t| (t.landmarks, t.ridge, t.error)).collect()
     }
 
-    /// The model, what to look at, and the ridge.
+    /// The model, what to look at, and the ridge, or the variance of the noise.
     fn fitted(&self, py: Python<'_>, names: Vec<String>) -> PyResult<(Py<Expansion>, Vec<String>, f64)> {
-        let mut fitted = fitted(&self.solution).map_err(raise)?;
-        if names.len() == fitted.model.outputs() {
+        let mut fitted = self.fitting.fitted().map_err(raise)?;
+        if names.len() == fitted.model.outputs() && fitted.model.classes.is_empty() {
             fitted.model.output_names = names;
         }
         let covariance = fitted.covariance.map(Arc::new);
         let model = Expansion { model: Arc::new(fitted.model), covariance, groups: None };
-        Ok((Py::new(py, model)?, fitted.warnings, self.solution.ridge))
+        Ok((Py::new(py, model)?, fitted.warnings, fitted.chosen.or(fitted.noise).unwrap_or(f64::NAN)))
     }
 }
 
-/// The Gaussian process that all rows make, with its posterior.
+/// A name for a plan, how many landmarks it has, and what a fit by it begins with.
 #[pyfunction]
-pub fn landmark_process(
-    py: Python<'_>,
-    plan: &[u8],
-    statistics: &[u8],
-    name: String,
-) -> PyResult<(Py<Expansion>, f64)> {
+pub fn plan_facts(plan: &[u8]) -> PyResult<(String, usize, &'static str)> {
     let plan = self::plan(plan)?;
-    let statistics = Statistics::from_bytes(&plan, statistics).map_err(raise)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let work = move || nystrom::process(&plan, &statistics);
-    let mut fitted = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    fitted.model.output_names = vec![name];
-    let covariance = fitted.covariance.map(Arc::new);
-    let model = Expansion { model: Arc::new(fitted.model), covariance, groups: None };
-    Ok((Py::new(py, model)?, fitted.noise.unwrap_or(f64::NAN)))
-}
-
-/// A name for a plan, and how many landmarks it has.
-#[pyfunction]
-pub fn plan_facts(plan: &[u8]) -> PyResult<(String, usize)> {
-    let plan = self::plan(plan)?;
-    Ok((plan.digest(), plan.landmarks.rows()))
+    let needs = match plan.needs() {
+        Needs::Statistics => "statistics",
+        Needs::Survey => "survey",
+        Needs::Nothing => "nothing",
+    };
+    Ok((plan.digest(), plan.landmarks.rows(), needs))
 }

@@ -50,13 +50,25 @@ class Unit:
 class Data:
     """Files with the same columns, and what the columns are.
 
-    ``features`` are names with their levels, ``None`` for numbers.
+    ``features`` are names with their levels, ``None`` for numbers; ``classes`` the levels of the target, if it has such.
     """
 
     files: tuple[File, ...]
     features: tuple[tuple[str, tuple[str, ...] | None], ...]
     targets: tuple[str, ...]
     weights: str | None
+    classes: tuple[str, ...] | None = None
+
+    def categories(self) -> list[str]:
+        """The names of columns of categories."""
+        target = [] if self.classes is None else [self.targets[0]]
+        return [name for name, levels in self.features if levels is not None] + target
+
+    def with_levels(self, found: Sequence[tuple[str, ...]]) -> Data:
+        """The same, with the levels of these columns."""
+        known = dict(zip(self.categories(), found))
+        features = tuple((name, None if own is None else known[name]) for name, own in self.features)
+        return replace(self, features=features, classes=None if self.classes is None else known[self.targets[0]])
 
     def units(self) -> list[Unit]:
         """The units of work."""
@@ -97,6 +109,8 @@ class Data:
 
     def _numbers(self, unit: Unit, names: Sequence[str]) -> np.ndarray:
         cells, levels = self.cells(unit, names), dict(self.features)
+        if self.classes is not None:
+            levels[self.targets[0]] = self.classes
         out = np.empty((cells.num_rows, len(names)), order="F")
         for j, name in enumerate(names):
             column = cells.column(name)
@@ -123,15 +137,16 @@ class Data:
 
     def digest_text(self) -> str:
         """All that it is but the levels, which follow from the files."""
-        plain = replace(self, features=tuple((name, None if levels is None else ()) for name, levels in self.features))
+        plain = self.with_levels([()] * len(self.categories()))
         return json.dumps(
-            [[f.path, f.size, f.modified, f.groups] for f in plain.files] + [plain.features, plain.targets, plain.weights]
+            [[f.path, f.size, f.modified, f.groups] for f in plain.files]
+            + [plain.features, plain.targets, plain.weights, plain.classes]
         )
 
 
 def levels_of(data: Data, unit: Unit) -> list[list[str]]:
     """The levels that categorical columns have in a unit."""
-    names = [name for name, levels in data.features if levels is not None]
+    names = data.categories()
     cells = data.cells(unit, names)
     return [sorted(set(_texts(cells.column(name)))) for name in names]
 
@@ -173,8 +188,10 @@ def opened(
     features: Sequence[str] | None,
     weights: str | None,
     categorical: Sequence[str],
+    classes: bool = False,
 ) -> Data:
-    """The files that ``data`` names, and what their columns are: text is categorical. Levels are not known yet."""
+    """The files that ``data`` names, and what their columns are: text is categorical, and a target with ``classes``. Levels are
+    not known yet."""
     parquet = _parquet()
     files = []
     for path in _paths(data):
@@ -208,4 +225,10 @@ def opened(
         plain = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_boolean(kind) or kinds.is_dictionary(kind)
         return name in categorical or plain
 
-    return Data(tuple(files), tuple((name, () if text(name) else None) for name in names), tuple(targets), weights)
+    return Data(
+        tuple(files),
+        tuple((name, () if text(name) else None) for name in names),
+        tuple(targets),
+        weights,
+        () if classes else None,
+    )

@@ -1,4 +1,4 @@
-"""Kernel ridge regression through landmarks, on any engine."""
+"""Regressions and classifications through landmarks, on any engine."""
 
 from __future__ import annotations
 
@@ -71,21 +71,21 @@ def _all_statistics(shared: _Shared, parts: Sequence[bytes]) -> bytes:
     return _core.merge_statistics(shared.plan, list(parts), [])
 
 
-def _residual(shared: _Shared, task: _Task) -> bytes:
+def _pass(shared: _Shared, task: _Task) -> bytes:
     number, unit = task
 
     def make() -> bytes:
-        return _core.unit_residual(shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.threads)
+        return _core.unit_pass(shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.threads)
 
     def check(content: bytes) -> bytes:
-        return _core.merge_residuals(shared.plan, shared.coefficients, [content])
+        return _core.merge_passes(shared.plan, shared.coefficients, [content])
 
     name = hashlib.sha256(shared.coefficients).hexdigest()[:12]
-    return kept(shared.folder, f"residual-{name}-unit-{number:05}.part", make, check)
+    return kept(shared.folder, f"pass-{name}-unit-{number:05}.part", make, check)
 
 
-def _all_residuals(shared: _Shared, parts: Sequence[bytes]) -> bytes:
-    return _core.merge_residuals(shared.plan, shared.coefficients, list(parts))
+def _all_passes(shared: _Shared, parts: Sequence[bytes]) -> bytes:
+    return _core.merge_passes(shared.plan, shared.coefficients, list(parts))
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,9 @@ class LandmarkFit:
     rows, landmarks : int
     plan : str
         A name for kernel, landmarks and rounding: SHA-256.
-    statistics : bytes
-        All that was learnt of the rows, from which other ridges follow without reading them again.
+    statistics : bytes or None
+        All that was learnt of the rows, from which other ridges follow without reading them again; ``None`` of logistic
+        regressions and conjugate gradients, which learn pass by pass.
     tried : list of (landmarks, alpha, error)
         Mean squared errors on held-out folds; smaller numbers of landmarks are the first so many.
     """
@@ -112,19 +113,18 @@ class LandmarkFit:
     rows: int
     landmarks: int
     plan: str
-    statistics: bytes
+    statistics: bytes | None
     tried: list[tuple[int, float, float]]
-    _solution: Any
+    _fitting: Any
 
     def bounds(self, X: Any) -> np.ndarray | None:
         """Proved bounds on how far predictions at the rows of ``X`` are from those of the exact fit with the same landmarks, of
-        shape (rows, targets); ``None`` without a correction, and where rounding may decide the solution."""
+        shape (rows, targets); ``None`` without a correction, where rounding may decide the solution, and of other models than
+        ridge regressions."""
         from .._data import as_numbers
 
-        if self._solution is None:
-            return None
         names, levels = self.expansion.feature_names, self.expansion._core.levels
-        return self._solution.bounds((names, levels, as_numbers(X, names, levels=levels)))
+        return self._fitting.bounds((names, levels, as_numbers(X, names, levels=levels)))
 
 
 def fit(
@@ -140,6 +140,8 @@ def fit(
     fixed_kernel: bool = False,
     folds: int = 5,
     corrections: int = 1,
+    solver: str = "auto",
+    tolerance: float = 1e-3,
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     categorical: Sequence[str] = (),
@@ -149,34 +151,44 @@ def fit(
 ) -> LandmarkFit:
     """Kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the kernel's functions of so many landmarks
     and a constant; or with ``model="gp"`` a Gaussian process that knows all rows through them (Titsias 2009), whose kernel and
-    noise are learnt from 10,000 rows of the sample and 500 landmarks.
+    noise are learnt from 10,000 rows of the sample and 500 landmarks; or with ``model="klr"`` logistic regression of two classes,
+    ``min_f Σ_i w_i log(1 + exp(-s_i f(x_i))) + alpha/2 |f|²``.
 
     Rows are read three times, or four: for a sample of which landmarks are drawn (randomly pivoted Cholesky) and columns
-    standardised, for statistics, and for corrections of the solution. The result does not depend on files, row groups, order,
-    engine or workers.
+    standardised, for statistics, and for corrections of the solution. Logistic regression reads them some eight times, once for
+    each step of Newton's method, and conjugate gradients some twenty times. The result does not depend on files, row groups,
+    order, engine or workers.
 
     Parameters
     ----------
     data : path, pattern, folder, or list of them
         Parquet files that all workers see.
     target : str or list of str
-        The column or columns to predict.
+        The column or columns to predict; of a logistic regression text, truth values or two numbers.
     landmarks : int
         Rows that stand for all, at most. Cost is ``rows * landmarks²``, memory of a worker some ``40 landmarks²`` bytes, and with
         ``alpha="auto"`` that for every fold.
-    model : {"krr", "gp"}
+    model : {"krr", "gp", "klr"}
         A Gaussian process has one target and no weights, and its expansion a posterior: standard deviations, covariances.
-        ``alpha``, ``fit_intercept``, ``folds`` and ``corrections`` are those of a ridge regression.
+        ``alpha``, ``fit_intercept`` and ``folds`` are those of regressions with a ridge, ``corrections``, ``solver`` and
+        ``tolerance`` of kernel ridge regression.
     kernel : str
         An expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``.
     alpha : float or "auto"
         The ridge; ``"auto"`` for the one with the least squared error on ``folds`` folds, into which rows are divided by what
-        they hold, all from one pass. Multiples of the length scales are then tried, on 2,000 rows, unless ``fixed_kernel``.
+        they hold, all from one pass (of logistic regressions the least log loss on folds of 1,000 rows; of conjugate gradients
+        on the sample). Multiples of the length scales are then tried, on 2,000 rows, unless ``fixed_kernel``.
     standardise : bool
         Whether length scales are in units of the columns' standard deviations.
     corrections : int
         Passes that correct the solution, which prove how near it is (:meth:`LandmarkFit.bounds`); one more where that is little
         and can be mended.
+    solver : {"auto", "direct", "cg"}
+        ``"direct"`` reads all rows once for a square matrix of landmarks, and solves; ``"cg"`` takes a score of passes by
+        conjugate gradients, each far cheaper where landmarks are many thousands, and memory of a worker no longer grows with
+        their square; ``"auto"`` takes what needs less time by its size.
+    tolerance : float
+        Where conjugate gradients end: the largest proved bound at landmarks, relative to the root mean squared error.
     features : list of str, optional
         Columns to predict from; by default all others.
     sample_weight : str, optional
@@ -205,59 +217,86 @@ def fit(
             raise ValueError(f"{name} = {count!r}: it is a whole number from {least}")
     if not isinstance(alpha, str) and not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
-    if model not in ("krr", "gp"):
-        raise ValueError(f"model = {model!r}: it is 'krr' or 'gp'")
+    if model not in ("krr", "gp", "klr"):
+        raise ValueError(f"model = {model!r}: it is 'krr', 'gp' or 'klr'")
+    if solver not in ("auto", "direct", "cg"):
+        raise ValueError(f"solver = {solver!r}: it is 'auto', 'direct' or 'cg'")
+    if not 0 < tolerance < 1:
+        raise ValueError(f"tolerance = {tolerance!r}: it is a number between 0 and 1")
+    if model == "klr" and len(targets) > 1:
+        raise ValueError(f"model 'klr' has one target, and {len(targets)} are given: fit one model for each")
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'")
-    rows = opened(data, targets, features, sample_weight, categorical)
-    job = json.dumps(
-        {
-            "landmarks": int(landmarks),
-            "ridge": None if isinstance(alpha, str) else float(alpha),
-            "folds": int(folds),
-            "intercept": fit_intercept,
-            "fixed_kernel": fixed_kernel,
-            "corrections": int(corrections),
-            "seed": int(seed),
-            "kind": {"process": PROCESS | ({"tune": "noise"} if fixed_kernel else {})} if model == "gp" else "ridge",
-        }
-    )
+    rows = opened(data, targets, features, sample_weight, categorical, classes=model == "klr")
+    kinds: dict[str, Any] = {
+        "krr": "ridge",
+        "gp": {"process": PROCESS | ({"tune": "noise"} if fixed_kernel else {})},
+        "klr": {"classes": {"names": []}},
+    }
+    asked: dict[str, Any] = {
+        "landmarks": int(landmarks),
+        "ridge": None if isinstance(alpha, str) else float(alpha),
+        "folds": int(folds),
+        "intercept": fit_intercept,
+        "fixed_kernel": fixed_kernel,
+        "corrections": int(corrections) if model == "krr" else 0,
+        "solver": None if solver == "auto" else solver,
+        "tolerance": float(tolerance),
+        "seed": int(seed),
+        "kind": kinds[model],
+    }
     chosen = engine_of(engine)
     folder = None
     if checkpoint is not None:
-        said = json.dumps([rows.digest_text(), job, kernel, standardise, _core.__version__])
+        said = json.dumps([rows.digest_text(), asked, kernel, standardise, _core.__version__])
         folder = os.path.join(os.path.abspath(checkpoint), hashlib.sha256(said.encode()).hexdigest()[:16])
     units = list(enumerate(rows.units()))
-    shared = _Shared(rows, job, chosen.threads)
-    if any(levels is not None for _, levels in rows.features):
-        levels = iter(json.loads(chosen.reduce("levels", shared, units, _levels, _all_levels)))
-        known = tuple((name, None if own is None else in_order(set(next(levels)))) for name, own in rows.features)
-        shared = replace(shared, data=replace(rows, features=known))
+    shared = _Shared(rows, "", chosen.threads)
+    if rows.categories():
+        found = json.loads(chosen.reduce("levels", shared, units, _levels, _all_levels))
+        rows = rows.with_levels([in_order(set(levels)) for levels in found])
+    if rows.classes is not None:
+        if len(rows.classes) != 2:
+            raise ValueError(
+                f"the target '{targets[0]}' has {len(rows.classes)} classes, and logistic regression through landmarks takes "
+                "two: fit one model for each class against the others"
+            )
+        asked["kind"]["classes"]["names"] = list(rows.classes)
+    job = json.dumps(asked)
+    shared = replace(shared, data=rows, job=job)
 
-    def planned() -> bytes:
+    def surveyed() -> tuple[bytes, bytes]:
         survey = chosen.reduce("survey", shared, units, _survey, _all_surveys)
         tuned, bounded = _core.tune_fit(job, survey, kernel, standardise)
         if not bounded:
             survey = chosen.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
-        return _core.plan_fit(job, survey, tuned)
+        return survey, tuned
 
+    def planned() -> bytes:
+        survey, tuned = surveyed()
+        made = _core.plan_fit(job, survey, tuned)
+        if _core.plan_facts(made)[2] == "survey":
+            # Before the plan, which is not without it.
+            seen.append(kept(folder, "survey.bin", lambda: survey, lambda content: content))
+        return made
+
+    seen: list[bytes] = []
     plan = kept(folder, "plan.json", planned, _core.plan_facts)
     shared = replace(shared, plan=plan, folder=folder)
-    statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
-    if len(_core.counted_units(plan, statistics)) != len(units):
-        raise RuntimeError("the engine did not add up all units")
-    digest, count = _core.plan_facts(plan)
-    total = sum(unit.rows for _, unit in units)
-    if model == "gp":
-        process, noise = _core.landmark_process(plan, statistics, targets[0])
-        return LandmarkFit(Expansion._wrap(process), noise, total, count, digest, statistics, [], None)
-    solution = _core.Solution(plan, statistics, job)
-    passes = 0
-    while solution.wants_pass(corrections, passes):
-        shared = replace(shared, coefficients=solution.coefficients)
-        solution.take(chosen.reduce("residual", shared, units, _residual, _all_residuals), corrections, passes)
-        passes += 1
-    expansion, said_of_fit, ridge = solution.fitted(targets)
+    digest, count, needs = _core.plan_facts(plan)
+    statistics = None
+    if needs == "statistics":
+        statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
+        if len(_core.counted_units(plan, statistics)) != len(units):
+            raise RuntimeError("the engine did not add up all units")
+    elif needs == "survey" and not seen:
+        seen.append(kept(folder, "survey.bin", lambda: surveyed()[0], lambda content: content))
+    fitting = _core.Fitting(plan, job, statistics if statistics is not None else b"".join(seen))
+    while (coefficients := fitting.wants()) is not None:
+        shared = replace(shared, coefficients=coefficients)
+        fitting.take(chosen.reduce("pass", shared, units, _pass, _all_passes))
+    expansion, said_of_fit, ridge = fitting.fitted(targets)
     for warning in said_of_fit:
         warnings.warn(warning, stacklevel=2)
-    return LandmarkFit(Expansion._wrap(expansion), ridge, total, count, digest, statistics, solution.tried, solution)
+    total = sum(unit.rows for _, unit in units)
+    return LandmarkFit(Expansion._wrap(expansion), ridge, total, count, digest, statistics, fitting.tried, fitting)

@@ -1,25 +1,28 @@
 //! `riesz solve`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::explanation::Fact;
 use riesz::fit::Fitted;
-use riesz::fit::nystrom::{Model, Residual, Solution, Statistics, Store, fitted, names, process};
+use riesz::fit::nystrom::{Beginning, Fitting, Needs, Pass, Plan, Statistics, Store, kept_survey, names};
 use riesz::format::model::SavedModel;
 
 use crate::args::Global;
 use crate::commands::fit::written;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::checkpoint::{Request, planned};
+use crate::io::checkpoint::{Checkpoint, Request, planned};
 use crate::io::input::{name_of, read_file};
 use crate::io::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
   riesz solve DIR/PLAN -o model.riesz                     from the statistics of all units in the folder
-  riesz solve DIR/PLAN --statistics all.stat -o model.riesz    from merged ones";
+  riesz solve DIR/PLAN --statistics all.stat -o model.riesz    from merged ones
+  until riesz solve DIR/PLAN -o model.riesz; do           klr and conjugate gradients: pass by pass
+    for unit in 0 1 2 3; do riesz statistics DIR/PLAN --unit $unit --pass; done; done";
 
 /// Arguments of `solve`.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,19 +42,75 @@ pub struct Args {
     pub output: PathBuf,
 }
 
-/// Solves, corrects by what residuals there are, and writes.
+/// Solves, goes on by what passes there are, and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let (mut store, request, plan) = planned(&args.plan)?;
     let output = Output::open(Some(&args.output))?;
+    let every = || (0..request.data.count()).collect::<BTreeSet<u64>>();
+    if args.statistics.is_some() && plan.needs() != Needs::Statistics {
+        let problem = "--statistics belongs to plans of which statistics are made: leave it out";
+        return Err(Failure::input(problem));
+    }
+    let (units, mut fitting) = match plan.needs() {
+        Needs::Statistics => {
+            let all = all_statistics(args, &mut store, &request, &plan, console)?;
+            (all.units().clone(), Fitting::new(&plan, &request.job, Beginning::Statistics(&all))?)
+        }
+        Needs::Survey => {
+            let survey = kept_survey(&mut store)?;
+            (every(), Fitting::new(&plan, &request.job, Beginning::Survey(&survey))?)
+        }
+        Needs::Nothing => (every(), Fitting::new(&plan, &request.job, Beginning::Nothing)?),
+    };
+    while let Some(coefficients) = fitting.wants().cloned() {
+        store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
+        let mut all = Pass::empty(&plan, &coefficients);
+        let mut missing = None;
+        for &unit in &units {
+            let name = names::pass(&coefficients, unit);
+            match store.get(&name)? {
+                Some(bytes) => {
+                    let own = Pass::from_bytes(&plan, &coefficients, &bytes);
+                    all.merge(&own.map_err(|e| Failure::from(e).about(&name))?)?;
+                }
+                None => missing = missing.or(Some(unit)),
+            }
+        }
+        if let Some(unit) = missing {
+            let said = format!(
+                "{} after {} passes: 'riesz statistics {} --unit {unit} --pass' and so on, then solve again",
+                fitting.lacks(),
+                fitting.passes(),
+                name_of(&args.plan)
+            );
+            if !fitting.is_found() {
+                return Err(Failure::input(said));
+            }
+            console.note(said);
+            break;
+        }
+        fitting.take(&all)?;
+    }
+    finished((&request, args.posterior), fitting.fitted()?, output, as_json, console)
+}
+
+/// The statistics that are named, or those of all units in the folder.
+fn all_statistics(
+    args: &Args,
+    store: &mut Checkpoint,
+    request: &Request,
+    plan: &Plan,
+    console: Console,
+) -> Result<Statistics> {
     let units = request.data.count();
     let all = match &args.statistics {
         Some(path) => {
             let about = |e: riesz::Error| Failure::from(e).about(&name_of(path));
-            Statistics::from_bytes(&plan, &read_file(path)?).map_err(about)?
+            Statistics::from_bytes(plan, &read_file(path)?).map_err(about)?
         }
         None => {
-            let mut all = Statistics::empty(&plan);
+            let mut all = Statistics::empty(plan);
             for unit in 0..units {
                 let name = names::statistics(unit);
                 let bytes = store.get(&name)?.ok_or_else(|| {
@@ -60,9 +119,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
                         name_of(&args.plan)
                     ))
                 })?;
-                all.merge(
-                    &Statistics::from_bytes(&plan, &bytes).map_err(|e| Failure::from(e).about(&name))?,
-                )?;
+                all.merge(&Statistics::from_bytes(plan, &bytes).map_err(|e| Failure::from(e).about(&name))?)?;
             }
             all
         }
@@ -73,42 +130,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             all.units().len()
         ));
     }
-    if let Model::Process(_) = plan.model {
-        return finished((&request, args.posterior), process(&plan, &all)?, output, as_json, console);
-    }
-    let mut solution = Solution::new(&plan, &all, &request.job.penalties())?;
-    let (corrections, mut passes) = (request.job.corrections, 0);
-    while solution.wants_pass(corrections, passes) {
-        let coefficients = solution.coefficients.clone();
-        store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
-        let mut left = Residual::empty(&plan, &coefficients);
-        let mut missing = None;
-        for &unit in all.units() {
-            let name = names::residual(&coefficients, unit);
-            match store.get(&name)? {
-                Some(bytes) => {
-                    let own = Residual::from_bytes(&plan, &coefficients, &bytes);
-                    left.merge(&own.map_err(|e| Failure::from(e).about(&name))?)?;
-                }
-                None => missing = missing.or(Some(unit)),
-            }
-        }
-        if let Some(unit) = missing {
-            let what = match solution.certificate() {
-                _ if passes < corrections => "not corrected",
-                Some(_) => "corrected too little for a narrow certificate",
-                None => "without a certificate",
-            };
-            console.note(format!(
-                "{what}: 'riesz statistics {} --unit {unit} --residual' and so on, then solve again",
-                name_of(&args.plan)
-            ));
-            break;
-        }
-        solution.take(&left, corrections, passes)?;
-        passes += 1;
-    }
-    finished((&request, args.posterior), fitted(&solution)?, output, as_json, console)
+    Ok(all)
 }
 
 /// Writes the model, with the posterior of a process.
@@ -122,7 +144,9 @@ fn finished(
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fitted.model;
     let covariance = fitted.covariance.filter(|own| posterior || own.is_of_data());
-    model.output_names.clone_from(&request.roles.targets);
+    if model.classes.is_empty() {
+        model.output_names.clone_from(&request.roles.targets);
+    }
     model.card.push(Fact::new("data", request.data.name()));
     model.card.push(Fact::new("standardised", if request.standardised { "yes" } else { "no" }));
     model.card.push(Fact::new("kernel expression", &request.kernel));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::fit::nystrom::{Coefficients, Heed, Residual, Statistics, Store, names, residual, statistics};
+use riesz::fit::nystrom::{Coefficients, Heed, Needs, Pass, Statistics, Store, names, pass, statistics};
 
 use crate::args::Global;
 use crate::console::{Console, watched};
@@ -16,7 +16,7 @@ Examples:
   riesz statistics DIR/PLAN --unit 17                     one unit, on any machine that sees the files
   riesz statistics DIR/PLAN --unit \"$SLURM_ARRAY_TASK_ID\"
   riesz solve DIR/PLAN -o model.riesz                     when all are there
-  riesz statistics DIR/PLAN --unit 17 --residual          then the correction, and solve again";
+  riesz statistics DIR/PLAN --unit 17 --pass              what a solution leaves of it; then solve again";
 
 /// Arguments of `statistics`.
 #[derive(Debug, Clone, clap::Args)]
@@ -28,16 +28,21 @@ pub struct Args {
     /// Units to work on, counted from 0
     #[arg(long = "unit", value_name = "N", required = true, num_args = 1.., value_delimiter = ',')]
     pub units: Vec<u64>,
-    /// Not the statistics, but what the coefficients of the last 'riesz solve' leave of the targets
+    /// Not the statistics, but what the unit's rows say of the coefficients of the last 'riesz solve': for corrections, and all there is of klr and of conjugate gradients
     #[arg(long)]
-    pub residual: bool,
+    pub pass: bool,
 }
 
 /// Computes what is missing, and keeps it.
 pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let (mut store, request, plan) = planned(&args.plan)?;
     let mut reading = request.data.rows(&request.roles);
-    let latest = if args.residual { Some(latest_coefficients(&mut store, &plan)?) } else { None };
+    let latest = if args.pass { Some(latest_coefficients(&mut store, &plan)?) } else { None };
+    if latest.is_none() && plan.needs() != Needs::Statistics {
+        return Err(Failure::input(
+            "fits by this plan take passes alone, and no statistics: run 'riesz solve', and then this with --pass",
+        ));
+    }
     for &unit in &args.units {
         let what = reading.describe(unit)?;
         let heed = Heed::default();
@@ -48,10 +53,9 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
                 (name, there)
             }
             Some(coefficients) => {
-                let name = names::residual(coefficients, unit);
-                let there = store
-                    .get(&name)?
-                    .map(|bytes| Residual::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
+                let name = names::pass(coefficients, unit);
+                let there =
+                    store.get(&name)?.map(|bytes| Pass::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
                 (name, there)
             }
         };
@@ -64,7 +68,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
         let bytes = watched(&console, &message, &heed.progress.clone(), || match &latest {
             None => statistics(&mut reading, &plan, unit, &heed).map(|own| own.to_bytes()),
             Some(coefficients) => {
-                residual(&mut reading, &plan, coefficients, unit, &heed).map(|own| own.to_bytes())
+                pass(&mut reading, &plan, coefficients, unit, &heed).map(|own| own.to_bytes())
             }
         })?;
         store.put(&name, &bytes)?;
@@ -77,7 +81,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
 fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::Plan) -> Result<Coefficients> {
     let Some(bytes) = store.get(names::COEFFICIENTS)? else {
         return Err(Failure::input(
-            "nothing was solved by this plan yet, or it is of a Gaussian process, which is not corrected: run 'riesz solve' first",
+            "nothing was solved by this plan yet, or it is of a Gaussian process, which takes no passes: run 'riesz solve' first",
         ));
     };
     Ok(Coefficients::from_bytes(plan, &bytes)?)

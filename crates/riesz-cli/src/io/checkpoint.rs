@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use riesz::fit::nystrom::{Job, Kind, Model, Plan, Store, names};
+use riesz::fit::nystrom::{Job, Kind, Plan, Store, names};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -127,9 +127,5 @@ pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, Plan)> {
     let mut checkpoint = Checkpoint { folder: Some(folder.to_path_buf()), found: 0 };
     let request = checkpoint.request()?.ok_or_else(missing)?;
     let plan = checkpoint.plan()?.ok_or_else(missing)?;
-    if let Model::Classes { .. } = plan.model {
-        let several = "logistic regressions take a pass for each step of Newton's method: run 'riesz fit … --checkpoint DIR', which goes on from there";
-        return Err(Failure::input(several));
-    }
     Ok((checkpoint, request, plan))
 }

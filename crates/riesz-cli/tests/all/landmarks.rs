@@ -114,14 +114,14 @@ fn units_are_plain_commands() {
     let plan = out.trim().to_string();
     place.bad(&format!("solve {plan} -o m.riesz"), "--unit 0");
     place.bad(&format!("statistics {plan} --unit 4"), "there is no unit 4");
-    place.bad(&format!("statistics {plan} --unit 0 --residual"), "riesz solve");
+    place.bad(&format!("statistics {plan} --unit 0 --pass"), "riesz solve");
     for unit in [2, 0, 3, 1] {
         place.good(&format!("statistics {plan} --unit {unit}"));
     }
     let (_, err) = place.good(&format!("statistics {plan} --unit 2"));
     assert!(err.contains("is there already"));
     place.good(&format!("solve {plan} -o m.riesz"));
-    place.good(&format!("statistics {plan} --unit 3,1,0,2 --residual"));
+    place.good(&format!("statistics {plan} --unit 3,1,0,2 --pass"));
     place.good(&format!("solve {plan} -o m.riesz"));
     assert_eq!(said(&place, "whole.riesz"), said(&place, "m.riesz"));
     let unit = |k: usize| format!("{plan}/unit-0000{k}.stat");
@@ -174,6 +174,59 @@ fn what_cannot_be_is_refused() {
     assert!(!place.path("m.riesz").exists());
 }
 
+/// Solves by plain commands, and says how many passes over all units that took.
+fn pass_by_pass(place: &Place, plan: &str, units: u64) -> usize {
+    place.bad(&format!("statistics {plan} --unit 0"), "--pass");
+    place.bad(&format!("solve {plan} --statistics x.stat -o s.riesz"), "leave it out");
+    let mut passes = 0;
+    while !place.run(&format!("solve {plan} -o s.riesz")).status.success() {
+        assert!(!place.path("s.riesz").exists() && passes < 60);
+        place.bad(&format!("solve {plan} -o s.riesz"), &format!("after {passes} passes"));
+        for unit in (0..units).rev() {
+            place.good(&format!("statistics {plan} --unit {unit} --pass"));
+        }
+        passes += 1;
+    }
+    passes
+}
+
+#[test]
+fn conjugate_gradients_take_passes() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("a")).unwrap();
+    // More rows than a sample has.
+    for k in 0..4 {
+        let line = |i: i32| {
+            let (x, z) = (f64::from(i * 7919 % 1000) / 250.0 - 2.0, f64::from((i + k) * 613 % 997) / 250.0);
+            format!("{x},{z},{}\n", (2.0 * x).sin() + z * x + f64::from(i % 7) / 20.0)
+        };
+        place.write(&format!("a/{k}.csv"), format!("x,z,y\n{}", (0..1500).map(line).collect::<String>()));
+    }
+    let fit = "fit a --target y --landmarks 60 --ridge 0.1 --solver cg";
+    let (_, err) = place.good(&format!("{fit} --checkpoint work -o m.riesz"));
+    assert!(err.contains("by conjugate gradients") && err.contains("steps"), "{err}");
+    place.good(&format!("{fit} --checkpoint work -o n.riesz"));
+    assert_eq!(bytes(&place.path("m.riesz")), bytes(&place.path("n.riesz")));
+    let folder = std::fs::read_dir(place.path("work")).unwrap().next().unwrap().unwrap().path();
+    place.good(&format!("{fit} --checkpoint other --plan-only"));
+    let other = std::fs::read_dir(place.path("other")).unwrap().next().unwrap().unwrap().path();
+    assert!(pass_by_pass(&place, &other.display().to_string(), 4) > 3);
+    assert_eq!(place.good("predict m.riesz a/1.csv").0, place.good("predict s.riesz a/1.csv").0);
+    // A survey that was lost or damaged is not made up.
+    std::fs::write(folder.join("survey.bin"), "x").unwrap();
+    place.bad(&format!("{fit} --checkpoint work -o n.riesz"), "survey");
+    std::fs::remove_file(folder.join("survey.bin")).unwrap();
+    place.bad(&format!("{fit} --checkpoint work -o n.riesz"), "survey.bin is missing");
+    for (words, expected) in [
+        ("fit DIABETES --target target --solver cg -o m.riesz", "through landmarks"),
+        ("fit a --target y --landmarks 9 --solver cg --corrections 2 -o m.riesz", "'direct'"),
+        ("fit a --target y --landmarks 9 --solver direct --tolerance 1e-3 -o m.riesz", "'cg'"),
+        ("fit a --target y --landmarks 9 --tolerance 2 -o m.riesz", "--tolerance"),
+    ] {
+        place.bad(words, expected);
+    }
+}
+
 #[test]
 fn classes_are_learnt_in_passes() {
     let place = Place::new();
@@ -191,12 +244,16 @@ fn classes_are_learnt_in_passes() {
     place.good(&format!("{fit} --checkpoint work -o n.riesz"));
     assert_eq!(bytes(&place.path("m.riesz")), bytes(&place.path("n.riesz")));
     let (out, _) = place.good("predict m.riesz a/0.csv");
-    let (said, truth) = (crate::common::cells(&out), crate::common::cells(&place.read("a/0.csv")));
-    let right = said[1..].iter().zip(&truth[1..]).filter(|(said, row)| said.contains(&row[2])).count();
+    let (told, truth) = (crate::common::cells(&out), crate::common::cells(&place.read("a/0.csv")));
+    let right = told[1..].iter().zip(&truth[1..]).filter(|(told, row)| told.contains(&row[2])).count();
     assert!(right > 285, "{right}");
     place.good("explain m.riesz a/1.csv -o why.csv");
+    // By hand, pass by pass.
     let (out, _) = place.good(&format!("{fit} --ridge 0.1 --checkpoint work --plan-only"));
-    place.bad(&format!("solve {} -o s.riesz", out.trim()), "Newton");
+    let passes = pass_by_pass(&place, out.trim(), 3);
+    assert!((4..12).contains(&passes), "{passes}");
+    place.good(&format!("{fit} --ridge 0.1 --checkpoint straight -o t.riesz"));
+    assert_eq!(place.good("predict s.riesz a/0.csv").0, place.good("predict t.riesz a/0.csv").0);
     place.bad(
         "fit DIABETES --target sex --model klr --landmarks 20 --class-weight balanced -o m.riesz",
         "without landmarks",

@@ -136,7 +136,7 @@ impl IterativeMeans {
             }
             let given: Vec<&[bool]> = open.iter().map(|run| run.given).collect();
             let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) =
-                open.iter_mut().map(|run| run.gradients.directions()).unzip();
+                open.iter_mut().map(|run| run.gradients.with_images()).unzip();
             self.multiply(&given, &directions, images, stop)?;
             let defined: Vec<bool> =
                 open.par_iter_mut().map(|run| run.advance(stop)).collect::<Result<_>>()?;

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use super::Penalty;
 use super::bootstrap::{BOOTSTRAP, drawn};
 use super::jackknife::JACKKNIFE;
-use super::nystrom::Job;
+use super::nystrom::{Job, Solver};
 use super::search::{RIDGES, Search};
 use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
     AUTO, CORRECTIONS, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, ModelKind, Predicts,
-    RIDGE, SEARCH_ROWS, Task, noted,
+    RIDGE, SEARCH_ROWS, SOLVER, TOLERANCE, Task, noted,
 };
 use super::through_landmarks;
 use crate::error::{Error, Result};
@@ -31,6 +31,8 @@ pub(super) static KIND: ModelKind = ModelKind {
         &RIDGE,
         &LANDMARKS,
         &CORRECTIONS,
+        &SOLVER,
+        &TOLERANCE,
         &FOLDS,
         &SEARCH_ROWS,
         &FIXED_KERNEL,
@@ -111,13 +113,28 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
 
 /// What settings ask of a fit through landmarks.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
-    let corrections = settings.count(CORRECTIONS.name);
     let job = through_landmarks::job(settings, seed, &[SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name])?;
-    if job.is_none() && corrections.is_some() {
-        let belongs = "fits through landmarks".into();
-        return Err(Error::Unused { setting: CORRECTIONS.name.into(), belongs });
+    let unused = |names: &[&'static str], belongs: &str| {
+        let given = names.iter().find(|name| settings.get(name).is_some());
+        given.map_or(Ok(()), |name| Err(Error::Unused { setting: (*name).into(), belongs: belongs.into() }))
+    };
+    let Some(job) = job else {
+        unused(&[CORRECTIONS.name, SOLVER.name, TOLERANCE.name], "fits through landmarks")?;
+        return Ok(None);
+    };
+    let solver = match settings.get(SOLVER.name).and_then(|name| name.as_str()) {
+        Some("direct") => Some(Solver::Direct),
+        Some("cg") => Some(Solver::Cg),
+        _ => None,
+    };
+    match solver {
+        Some(Solver::Direct) => unused(&[TOLERANCE.name], "the solver 'cg'")?,
+        Some(Solver::Cg) => unused(&[CORRECTIONS.name], "the solver 'direct'")?,
+        None => {}
     }
-    Ok(job.map(|job| Job { corrections: corrections.unwrap_or(job.corrections), ..job }))
+    let corrections = settings.count(CORRECTIONS.name).unwrap_or(job.corrections);
+    let tolerance = settings.number(TOLERANCE.name).unwrap_or(job.tolerance);
+    Ok(Some(Job { corrections, solver, tolerance, ..job }))
 }
 
 /// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.

@@ -263,6 +263,20 @@ pub(super) const CORRECTIONS: Setting = Setting {
     bare: None,
     help: "With landmarks, passes over all rows that correct the solution and prove how near it is; one more where that is little and can be mended [default: 1]",
 };
+pub(super) const SOLVER: Setting = Setting {
+    name: "solver",
+    placeholder: "NAME",
+    range: Range::Choice(&["auto", "direct", "cg"]),
+    bare: None,
+    help: "With landmarks: 'direct' reads all rows once for a square matrix of landmarks, and solves; 'cg' takes a score of passes by conjugate gradients, each far cheaper where landmarks are many thousands; 'auto' takes what needs less time [default: auto]",
+};
+pub(super) const TOLERANCE: Setting = Setting {
+    name: "tolerance",
+    placeholder: "T",
+    range: Range::Positive { share: true },
+    bare: None,
+    help: "Conjugate gradients end where no prediction at a landmark is farther from the exact one than so much of the root mean squared error, which is proved [default: 1e-3]",
+};
 pub(super) const SEARCH_ROWS: Setting = Setting {
     name: "search_rows",
     placeholder: "N",

@@ -18,6 +18,7 @@ use crate::stop;
 const DEPENDENT: f64 = 1e-10;
 
 /// Right sides, and how far they are solved.
+#[derive(Debug, Clone)]
 pub(crate) struct BlockGradients {
     /// Right sides.
     count: usize,
@@ -48,9 +49,19 @@ impl BlockGradients {
         Ok(run)
     }
 
-    /// Search directions and where their products with the matrix go, directions × n each.
-    pub(crate) fn directions(&mut self) -> (&[f64], &mut Vec<f64>) {
+    /// Search directions, directions × n.
+    pub(crate) fn directions(&self) -> &[f64] {
+        &self.directions
+    }
+
+    /// Search directions, and where their products with the matrix go, directions × n each.
+    pub(crate) fn with_images(&mut self) -> (&[f64], &mut Vec<f64>) {
         (&self.directions, &mut self.images)
+    }
+
+    /// What the solution leaves of the right sides, right sides × n.
+    pub(crate) fn residual(&self) -> &[f64] {
+        &self.residual
     }
 
     /// What was found, right sides × n.
@@ -213,7 +224,7 @@ mod tests {
             let mut run = BlockGradients::new(right.clone(), targets, precondition).unwrap();
             let mut steps = 0;
             while !run.converged() {
-                let (directions, images) = run.directions();
+                let (directions, images) = run.with_images();
                 let s = directions.len() / n;
                 *images = vec![0.0; s * n];
                 add_product(images, directions, &matrix, s);
@@ -232,7 +243,7 @@ mod tests {
     #[test]
     fn a_matrix_that_is_not_definite_is_noticed() {
         let mut run = BlockGradients::new(vec![1.0, 1.0], vec![1e-9], |block, _| Ok(block)).unwrap();
-        let (directions, images) = run.directions();
+        let (directions, images) = run.with_images();
         *images = directions.iter().map(|v| -v).collect();
         assert!(!run.advance(|block, _| Ok(block), &AtomicBool::new(false)).unwrap());
     }

@@ -176,6 +176,24 @@ impl Matrix {
         out
     }
 
+    /// Adds `AᵀA` to the upper triangle of this square matrix; A is given column by column. The strict lower triangle is left as it is.
+    pub(crate) fn add_inner_of_columns(&mut self, columns: &[f64]) {
+        use faer::linalg::matmul::triangular::{self, BlockStructure};
+        let n = columns.len() / self.cols.max(1);
+        let a = MatRef::from_column_major_slice(columns, n, self.cols);
+        triangular::matmul(
+            self.view_mut(),
+            BlockStructure::TriangularUpper,
+            faer::Accum::Add,
+            a.transpose(),
+            BlockStructure::Rectangular,
+            a,
+            BlockStructure::Rectangular,
+            1.0,
+            par(),
+        );
+    }
+
     /// The product with a vector.
     pub fn matvec(&self, v: &[f64]) -> Vec<f64> {
         (0..self.rows).map(|i| dot(self.row(i), v)).collect()
@@ -369,6 +387,21 @@ impl Cholesky {
         inverse::inverse(out.view_mut().transpose_mut(), self.lower.view(), par, MemStack::new(&mut memory));
         out.mirror_upper();
         out
+    }
+
+    /// The trace of the inverse of `A`, which is no less than one over its least eigenvalue. Cost n³/3, in the room of some columns.
+    pub(crate) fn inverse_trace(&self) -> f64 {
+        const COLUMNS: usize = 256;
+        let n = self.size();
+        let of = |start: usize| {
+            let own = COLUMNS.min(n - start);
+            let mut columns = Matrix::zeros(n - start, own);
+            columns.add_diagonal(|_| 1.0);
+            let lower = self.lower.view().submatrix(start, start, n - start, n - start);
+            faer::linalg::triangular_solve::solve_lower_triangular_in_place(lower, columns.view_mut(), par());
+            dot(&columns.data, &columns.data)
+        };
+        (0..n).step_by(COLUMNS).map(of).sum()
     }
 
     /// The factor L from its n(n + 1)/2 numbers, row by row, as [`packed`](Self::packed) gives them. `None` unless all are finite

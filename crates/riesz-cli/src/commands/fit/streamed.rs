@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use riesz::fit::nystrom::{Accumulator, Heed, Job, Kind, Plan, Source, Store, Survey, fit, names};
+use riesz::Matrix;
+use riesz::fit::nystrom::{
+    Accumulator, Coefficients, Heed, Job, Kind, Model, Needs, Pass, Plan, Source, Store, Survey, fit, names,
+};
 use riesz::kernel::{KernelExpression, Units};
 
 use super::{Args, Learnt};
@@ -38,13 +41,13 @@ pub fn run(
     }
     let folder = args.checkpoint.as_ref().map(|folder| folder.join(request.digest()));
     let mut store = folder.map_or_else(|| Ok(Checkpoint::none()), Checkpoint::at)?;
-    let (request, plan) = match (store.request()?, store.plan()?) {
+    let (request, plan, survey) = match (store.request()?, store.plan()?) {
         (Some(request), Some(plan)) => {
             console.note(format!(
                 "goes on with {}",
                 store.folder().map_or(String::new(), |f| f.display().to_string())
             ));
-            (request, plan)
+            (request, plan, None)
         }
         _ => {
             request.roles.features = request.data.features(features, &args.categorical, &console)?;
@@ -52,10 +55,13 @@ pub fn run(
                 *names = classes(&request.data, &args.target[0], &console)?;
                 request.roles.classes = Some(names.clone());
             }
-            let plan = planned(&request, &console)?;
+            let (plan, survey) = planned(&request, &console)?;
             store.put_request(&request)?;
+            if plan.needs() == Needs::Survey {
+                store.put(names::SURVEY, &survey.to_bytes())?;
+            }
             store.put(names::PLAN, &plan.to_bytes())?;
-            (request, plan)
+            (request, plan, Some(survey))
         }
     };
     let units = request.data.count();
@@ -69,7 +75,7 @@ pub fn run(
     let heed = Heed::default();
     store.found = 0;
     let mut fitted = watched(&console, "fitting", &heed.progress.clone(), || {
-        fit(&mut reading, &mut store, (&request.job, &plan), units, &heed)
+        fit(&mut reading, &mut store, (&request.job, &plan, survey.as_ref()), units, &heed)
     })?;
     if store.found > 0 {
         console.note(format!("{} results were there from before", store.found));
@@ -95,7 +101,7 @@ fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<Str
 }
 
 /// The first pass, and what follows from it.
-fn planned(request: &Request, console: &Console) -> Result<Plan> {
+fn planned(request: &Request, console: &Console) -> Result<(Plan, Survey)> {
     let Roles { features, targets, weights, .. } = &request.roles;
     let mut survey = request.job.survey(features, targets.len(), weights.is_some());
     let mut reading = request.data.rows(&request.roles);
@@ -125,7 +131,7 @@ fn planned(request: &Request, console: &Console) -> Result<Plan> {
         request.job.plan(&survey, tuned)
     })?;
     estimate(&plan, &survey, request.job.corrections, console)?;
-    Ok(plan)
+    Ok((plan, survey))
 }
 
 fn each(
@@ -139,24 +145,41 @@ fn each(
 /// What is planned, in a sentence.
 fn said(plan: &Plan, units: u64) -> String {
     format!(
-        "{} landmarks leave {:.2e} of the kernel unexplained; {units} unit{} of work; plan {}",
+        "{} landmarks leave {:.2e} of the kernel unexplained; {units} unit{} of work{}; plan {}",
         plan.landmarks.rows(),
         plan.unexplained,
         if units == 1 { "" } else { "s" },
+        if plan.needs() == Needs::Survey { ", by conjugate gradients" } else { "" },
         &plan.digest()[..16]
     )
 }
 
+/// Rows of the sample by which the time is told.
+const TIMED: usize = 2000;
+
 /// Says how long it will take, where that is more than a moment: by the time that some rows of the sample take.
 fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console) -> Result<()> {
-    let sample = survey.sample()?;
-    let mut some = Accumulator::new(plan);
+    let rows = survey.sample()?.first(TIMED);
+    let at = Coefficients { values: Matrix::zeros(plan.landmarks.rows() + 1, plan.targets.len()) };
     let start = Instant::now();
-    some.add(&sample)?;
-    drop(some.finish(0));
-    let each = start.elapsed().as_secs_f64() / sample.len() as f64;
-    // A correction takes about a fifth of the time.
-    let seconds = each * survey.rows as f64 * (1.0 + 0.2 * corrections as f64);
+    let passes = match plan.model {
+        // A correction takes about a fifth of the time.
+        Model::Ridge | Model::Process(_) => {
+            let mut all = Accumulator::new(plan);
+            all.add(&rows)?;
+            drop(all.finish(0));
+            1.0 + 0.2 * corrections as f64
+        }
+        Model::Gradients { .. } => {
+            drop(Pass::of(plan, &at, &rows, 0)?);
+            20.0
+        }
+        Model::Classes { .. } => {
+            drop(Pass::of(plan, &at, &rows, 0)?);
+            8.0
+        }
+    };
+    let seconds = start.elapsed().as_secs_f64() / rows.len() as f64 * survey.rows as f64 * passes;
     if seconds > 30.0 {
         let minutes = seconds / 60.0;
         let long = if minutes < 120.0 {

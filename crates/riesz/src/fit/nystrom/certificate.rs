@@ -4,10 +4,12 @@
 //! `√(kᵀA⁻¹k) √(rᵀA⁻¹r)`. A is known through a matrix below it:
 //!
 //! - Rounding moved K by at most η in Frobenius' norm, so that `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality for singular values of `K Â^-½`);
+//! - the equations of some of the rows are no more than those of all, whatever rows they are;
 //! - and for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, W the sum of weights and κ the kernel's bound: no rounding is in it, but it
 //!   is far below A.
 
 use super::plan::{Plan, least_eigenvalue};
+use super::sample::Sampled;
 use crate::error::Result;
 use crate::linalg::fixed::BITS;
 use crate::linalg::{Cholesky, Matrix, dot, dot_roundings};
@@ -60,11 +62,22 @@ pub(super) struct Trust {
 impl Trust {
     /// Of `Â` by its factor and its diagonal; `None` where rounding might decide. Cost O(landmarks³).
     pub(super) fn of(plan: &Plan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
-        let size = factor.size();
-        let least = least_eigenvalue(factor) - factor.jitter;
+        Self::with(factor, trace, least_eigenvalue(factor), 0, plan.rounding(rows, 1))
+    }
+
+    /// Of the matrix of a sample's equations, which is no more than A, in the place of `Â`; kernels were not rounded. Cost O(landmarks³).
+    pub(super) fn of_sample(sampled: &Sampled) -> Option<Self> {
+        let least = 1.0 / sampled.factor.inverse_trace();
+        Self::with(&sampled.factor, sampled.trace, least, sampled.roundings(), 0.0)
+    }
+
+    /// With the least eigenvalue of the factor's product, roundings of the numbers that were factored, and the norm of what kernels were rounded by.
+    fn with(factor: &Cholesky, trace: f64, least: f64, roundings: usize, moved: f64) -> Option<Self> {
+        let least = least - factor.jitter;
+        let summed = (factor.size() + 4 + roundings) as f64;
         let own = Self {
-            rounding: plan.rounding(rows, 1) / least.max(f64::MIN_POSITIVE).sqrt(),
-            factor: ((size + 4) as f64 * UNIT * trace + factor.jitter) / least.max(f64::MIN_POSITIVE),
+            rounding: moved / least.max(f64::MIN_POSITIVE).sqrt(),
+            factor: (summed * UNIT * trace + factor.jitter) / least.max(f64::MIN_POSITIVE),
             least: least * 0.99,
             trace,
         };
@@ -86,10 +99,29 @@ impl Trust {
         self.moved() * norm / (1.0 - self.share())
     }
 
+    /// `√(rᵀA⁻¹r)` over `√(rᵀ(LLᵀ)⁻¹r)`, at most.
+    pub(super) fn stretch(&self) -> f64 {
+        1.0 / (1.0 - self.share() - 2.0 * self.factor).max(f64::MIN_POSITIVE).sqrt()
+    }
+
+    /// Of coefficients as they are, by what was measured of them. `norms` are `√(rᵀ(LLᵀ)⁻¹r)`.
+    pub(super) fn as_measured(&self, measured: &Measured<'_>, norms: &[f64]) -> Certificate {
+        let radius = |o: usize| {
+            let (by_row, others) = measured.errors(o);
+            let left = self.stretch() * (norms[o] + others / self.least.sqrt()) + by_row;
+            left * self.stretch()
+        };
+        self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
+    }
+
+    fn certified(&self, plan: &Plan, radius: Vec<f64>) -> Certificate {
+        let most = (plan.bound.powi(2) * (plan.size() as f64 - 1.0) + 1.0) / self.least;
+        let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
+        Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
+    }
+
     /// After a step by residuals: what is left are their own errors, and `moved` of them. `norms` are `√(rᵀÂ⁻¹r)`.
     pub(super) fn after_step(&self, measured: &Measured<'_>, norms: &[f64]) -> Certificate {
-        let plan = measured.plan;
-        let p = plan.size() as f64;
         let radius = |o: usize| {
             let (by_row, others) = measured.errors(o);
             let own = (1.0 + self.rounding) * by_row + others / self.least.sqrt();
@@ -98,10 +130,7 @@ impl Trust {
             let stored = UNIT * 2.0 * dot(&at, &at).sqrt() * self.trace.sqrt();
             (own + self.moved() * norms[o]) / (1.0 - self.share()) + stored
         };
-        let radius: Vec<f64> = (0..plan.targets.len()).map(radius).collect();
-        let most = (plan.bound.powi(2) * (p - 1.0) + 1.0) / self.least;
-        let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
-        Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
+        self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
     }
 }
 

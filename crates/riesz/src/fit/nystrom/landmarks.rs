@@ -3,6 +3,8 @@
 //! Y.-S. Chen, E. N. Epperly, J. A. Tropp and R. J. Webber, "Randomly pivoted Cholesky", CPAM 2024; in blocks with rejection, so that most of the work is products of matrices
 //! (Epperly, Tropp and Webber, "Embrace rejection", 2024, algorithm 2.2).
 
+use std::collections::HashSet;
+
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
@@ -83,6 +85,13 @@ pub(crate) fn landmarks(
         factor = Matrix::from_row_major(rows.len(), n, data);
     }
     Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / all).max(0.0) })
+}
+
+/// The first so many rows that are equal to none of `chosen`, and to none before them.
+pub(super) fn others(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
+    let numbers = |i: usize| x.row(i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
+    let mut known: HashSet<Vec<u64>> = chosen.iter().map(|&i| numbers(i)).collect();
+    (0..x.rows()).filter(|&i| known.insert(numbers(i))).take(count).collect()
 }
 
 /// Rows drawn by their share of the total, with replacement.
@@ -191,6 +200,14 @@ mod tests {
         let linear = crate::kernel::Linear { columns: vec![0], center: vec![-1.0], scale: vec![1.0] };
         assert_eq!(landmarks(&linear.into(), &x, 50, 0, Watch::nobody()).unwrap().rows.len(), 1);
         assert!(landmarks(&Kernel::gaussian(&[1.0]), &x, 0, 0, Watch::nobody()).is_err());
+    }
+
+    /// Rows that are not there yet, in their order; -0 is 0.
+    #[test]
+    fn others_are_rows_of_their_own() {
+        let x = Table::from_rows(&[[1.0], [0.0], [2.0], [-0.0], [1.0], [3.0], [4.0]]).unwrap();
+        assert_eq!(others(&x, &[4, 5], 9), [1, 2, 6]);
+        assert_eq!(others(&x, &[4, 5], 2), [1, 2]);
     }
 
     /// By the definition of the method, how often each of three rows is the first, and the second after it.

@@ -3,37 +3,47 @@
 //!
 //! ```text
 //! rows → Survey (a sample, ranges) → Plan (kernel, landmarks, rounding)
-//! rows, Plan → Statistics → Solution
-//! rows, Plan, Coefficients → Residual → corrected Solution, Certificate → Expansion of the landmarks
+//! rows, Plan → Statistics                       what a Fitting begins with, unless it needs none
+//! rows, Plan, Coefficients → Pass               as often as it wants
+//! Fitting → Expansion of the landmarks
 //! ```
 //!
-//! What is computed of parts are [`Survey`], [`Statistics`] and [`Residual`]: each can be merged with others of its kind, and written to a file.
+//! What is computed of parts are [`Survey`], [`Statistics`] and [`Pass`]: each can be merged with others of its kind, and written to a file. A [`Fitting`] is all that
+//! whoever reads the rows has to know of what is fitted.
 
 mod certificate;
+mod fitting;
+mod gradients;
+mod job;
 mod landmarks;
 mod nested;
 mod newton;
 mod parts;
+mod pass;
 mod plan;
 mod process;
 mod residual;
 mod ridge;
 mod rows;
 mod run;
+mod sample;
 mod statistics;
 mod survey;
 #[cfg(test)]
 mod tests;
 
 pub use certificate::Certificate;
+pub use fitting::{Beginning, Fitting, Needs};
+pub use job::{Job, Kind, Solver};
 pub use landmarks::Landmarks;
 pub use newton::{Newton, Slope, Sloping};
+pub use pass::{Measuring, Pass};
 pub use plan::{Choice, Model, Plan, Prior, Scale};
 pub use process::{Learning, process};
 pub use residual::{Coefficients, Residual};
 pub use ridge::{Penalties, Solution, Tried};
 pub use rows::Rows;
 pub(crate) use run::fit_rows;
-pub use run::{Heed, Job, Kind, Nowhere, Source, Store, fit, fitted, names, residual, statistics};
+pub use run::{Heed, Nowhere, Source, Store, fit, kept_survey, names, pass, statistics};
 pub use statistics::{Accumulator, Statistics};
 pub use survey::Survey;

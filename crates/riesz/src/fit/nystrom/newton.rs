@@ -217,8 +217,11 @@ impl<'p> Sloping<'p> {
 #[derive(Debug, Clone)]
 pub struct Newton {
     plan: Plan,
-    ridge: f64,
+    /// The penalty.
+    pub ridge: f64,
     intercept: bool,
+    /// The two classes.
+    classes: Vec<String>,
     /// P.
     penalty: Matrix,
     /// Where the next slope is to be taken.
@@ -242,10 +245,10 @@ impl Newton {
     /// From coefficients of 0.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a ridge that is not positive; [`Error::Target`] if the plan is not of two classes.
-    pub fn new(plan: &Plan, ridge: f64, intercept: bool) -> Result<Self> {
+    /// [`Error::Parameter`] for a ridge that is not positive; [`Error::Target`] if there are not two classes.
+    pub fn new(plan: &Plan, ridge: f64, intercept: bool, classes: &[String]) -> Result<Self> {
         crate::fit::positive("ridge", ridge)?;
-        if plan.targets.len() != 1 || plan.targets[0].center != 0.5 {
+        if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || classes.len() != 2 {
             let problem =
                 "has not exactly two classes, 0 and 1, as classification through landmarks needs".into();
             return Err(Error::Target { name: "target".into(), problem });
@@ -256,6 +259,7 @@ impl Newton {
             plan: plan.clone(),
             ridge,
             intercept,
+            classes: classes.to_vec(),
             last: None,
             passes: 0,
             decrement: f64::INFINITY,
@@ -328,16 +332,11 @@ impl Newton {
         Ok(())
     }
 
-    /// The model of these two classes.
+    /// The model, as far as it is.
     ///
     /// # Errors
     /// Those of an expansion.
-    pub fn model(&self, classes: &[String]) -> Result<Expansion> {
-        let [no, yes] = classes else {
-            let problem =
-                format!("has {} classes, and classification through landmarks takes two", classes.len());
-            return Err(Error::Target { name: "target".into(), problem });
-        };
+    pub fn model(&self) -> Result<Expansion> {
         let m = self.plan.landmarks.rows();
         let values = self.coefficients.values.data();
         let model = Expansion {
@@ -345,9 +344,9 @@ impl Newton {
             points: self.plan.landmarks.clone(),
             coef: Matrix::column_vector(values[..m].to_vec()),
             intercept: vec![values[m]],
-            output_names: vec![format!("{yes} vs {no}")],
+            output_names: vec![format!("{} vs {}", self.classes[1], self.classes[0])],
             link: Link::Logistic,
-            classes: classes.to_vec(),
+            classes: self.classes.clone(),
             card: vec![
                 Fact::new("model", "kernel logistic regression through landmarks"),
                 Fact::measured("ridge", self.ridge),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::landmarks::landmarks;
+use super::landmarks::{landmarks, others};
 use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -13,12 +13,14 @@ use crate::stop::Watch;
 use crate::table::Table;
 
 /// The version of the numbers that statistics hold; those of others are refused.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Rows that a survey keeps: so many for each landmark, between these bounds.
-const KEPT: (usize, usize, usize) = (3, 10_000, 20);
+const KEPT: (usize, usize, usize) = (6, 10_000, 20);
 /// Of these, the candidates of which landmarks are chosen: so many for each, and no less than that.
 const CANDIDATES: (usize, usize) = (3, 6000);
+/// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less than its cost, which grows with the cube of their number.
+const PIVOTED: usize = 5000;
 
 /// How landmarks are chosen and rows divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,6 +67,13 @@ pub struct Prior {
 pub enum Model {
     /// Kernel ridge regression, whose ridge is chosen when it is solved.
     Ridge,
+    /// Kernel ridge regression by conjugate gradients.
+    Gradients {
+        /// The ridge.
+        ridge: f64,
+        /// The digest of the survey, from whose sample it starts.
+        sample: String,
+    },
     /// A Gaussian process.
     Process(Prior),
     /// Logistic regression of two classes.
@@ -88,7 +97,7 @@ pub struct Plan {
     pub model: Model,
     /// The rows that stand for all.
     pub landmarks: Table,
-    /// The share of the kernel's trace over the candidates that landmarks leave unexplained.
+    /// The share of the kernel's trace over the candidates that landmarks leave unexplained; of more than 5,000 landmarks the first so many.
     pub unexplained: f64,
     /// How many rows the survey saw.
     pub rows: u64,
@@ -121,10 +130,13 @@ impl Plan {
             }
         };
         // They are in the order of their hashes: the first are a sample of the sample.
-        let (each, least) = CANDIDATES;
-        let some = sample.len().min(choice.landmarks.saturating_mul(each).max(least));
+        let ((each, least), few) = (CANDIDATES, choice.landmarks.min(PIVOTED));
+        let some = sample.len().min((few * each).max(least));
         let candidates = sample.x.select_rows(&(0..some).collect::<Vec<_>>());
-        let found = landmarks(&kernel, &candidates, choice.landmarks, choice.seed, Watch::nobody())?;
+        let mut found = landmarks(&kernel, &candidates, few, choice.seed, Watch::nobody())?;
+        if found.rows.len() == PIVOTED {
+            found.rows.extend(others(&sample.x, &found.rows, choice.landmarks - PIVOTED));
+        }
         let scale = |(low, high): &(f64, f64)| {
             let center = if choice.centered { low / 2.0 + high / 2.0 } else { 0.0 };
             Scale { center, unit: above((high - center).abs().max((low - center).abs())) }
@@ -133,7 +145,7 @@ impl Plan {
             format: FORMAT,
             fused: fused(),
             model,
-            landmarks: candidates.select_rows(&found.rows),
+            landmarks: sample.x.select_rows(&found.rows),
             unexplained: found.unexplained,
             rows: survey.rows,
             bound: above(bound),

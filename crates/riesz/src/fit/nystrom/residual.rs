@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::parts::{decode, encode};
 use super::plan::{Plan, hex};
 use super::rows::Rows;
-use super::statistics::whole;
+use super::statistics::{Scaled, whole};
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
 use crate::linalg::Matrix;
@@ -17,7 +17,7 @@ use crate::linalg::fixed::{BITS, ONE, nearest, sliced_products, two_slices};
 use crate::simd::{Isa, Simd, dispatch};
 
 /// Rows at a time, whose kernels with landmarks stay in the cache.
-const RUN: usize = 256;
+const RUN: usize = 128;
 /// Landmarks at a time, of which predictions are summed up before these sums are.
 const SUM: usize = 64;
 
@@ -102,6 +102,75 @@ impl Coefficients {
     }
 }
 
+/// Sums over some rows, by one thread.
+struct Sums {
+    cross: Vec<i128>,
+    squares: Vec<i128>,
+    weight: i128,
+    /// The first row whose residual is too large.
+    beyond: Option<usize>,
+    /// Room for kernels.
+    block: Vec<f64>,
+}
+
+impl Sums {
+    fn new(cross: usize, targets: usize) -> Self {
+        let (cross, squares) = (vec![0; cross], vec![0; targets]);
+        Self { cross, squares, weight: 0, beyond: None, block: Vec::new() }
+    }
+
+    fn joined(mut self, other: Self) -> Self {
+        for (own, other) in [(&mut self.cross, &other.cross), (&mut self.squares, &other.squares)] {
+            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+        }
+        self.weight += other.weight;
+        self.beyond = self.beyond.into_iter().chain(other.beyond).min();
+        self
+    }
+
+    /// Adds the rows from `start` on of which predictions are `said`, and kernels `block`.
+    fn add(&mut self, plan: &Plan, scaled: &Scaled, start: usize, said: &[f64], block: &[f64]) {
+        let (t, isa) = (self.squares.len(), Isa::detect());
+        let n = said.len() / t;
+        // Three slices a residual, target by target: the first is nothing unless it is larger than any target.
+        let mut slices = vec![0.0; 3 * n * t];
+        for i in 0..n {
+            let (row, root) = (start + i, scaled.root(start + i));
+            let own = nearest(root * ONE) as i128;
+            self.weight += own * own;
+            for o in 0..t {
+                let left = (scaled.targets[row * t + o] - said[o * n + i] / plan.targets[o].unit) * root;
+                if left.is_nan() || left.abs() > ONE {
+                    self.beyond = Some(self.beyond.map_or(row, |first| first.min(row)));
+                    return;
+                }
+                let first = nearest(left);
+                let (second, third) = two_slices((left - first) * ONE);
+                for (s, slice) in [first, second, third].into_iter().enumerate() {
+                    slices[(3 * o + s) * n + i] = slice;
+                }
+                let own = whole(first, second);
+                self.squares[o] += own * own;
+            }
+        }
+        let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];
+        let coarse: Vec<bool> = (0..t).map(|o| slice(o, 0).iter().any(|v| *v != 0.0)).collect();
+        let (scale, roots) = (ONE / plan.bound, scaled.roots(start, n));
+        let constant = vec![plan.bound; n];
+        for (own, sums) in block.chunks(n).chain([&constant[..]]).zip(self.cross.chunks_mut(t)) {
+            let with = |first: &[f64], second: &[f64]| {
+                let [a, b] = sliced_products(isa, own, scale, roots, [first, second]);
+                (whole(a.0, a.1), whole(b.0, b.1))
+            };
+            for (o, sum) in sums.iter_mut().enumerate() {
+                let first = if coarse[o] { with(slice(o, 0), slice(o, 0)).0 } else { 0 };
+                let (second, third) = with(slice(o, 1), slice(o, 2));
+                *sum += (first << (2 * BITS)) + (second << BITS) + third;
+            }
+        }
+    }
+}
+
 /// What coefficients leave of the rows of some units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Residual {
@@ -115,6 +184,8 @@ pub struct Residual {
     cross: Vec<i128>,
     /// `Σ e²`.
     squares: Vec<i128>,
+    /// Of the rows' weights, relative to the largest.
+    weight: i128,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -138,6 +209,7 @@ impl Residual {
             rows: 0,
             cross: vec![0; p * t],
             squares: vec![0; t],
+            weight: 0,
         }
     }
 
@@ -165,57 +237,26 @@ impl Residual {
         let x = rows.x.conform(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         let points: Vec<Vec<f64>> = (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect();
-        let (t, isa) = (plan.targets.len(), Isa::detect());
-        let theta = &coefficients.values;
-        let mut block = Vec::new();
-        for start in (0..rows.len()).step_by(RUN) {
+        let run = |mut sums: Sums, start: usize| {
             let n = RUN.min(rows.len() - start);
             let features = Columns::new(x.column_major(), x.rows(), start, n);
-            let said = predictions(plan, &points, theta, features, &mut block);
-            // Three slices a residual, target by target: the first is nothing unless it is larger than any target.
-            let mut slices = vec![0.0; 3 * n * t];
-            for o in 0..t {
-                let unit = plan.targets[o].unit;
-                for i in 0..n {
-                    let row = start + i;
-                    let left = (scaled.targets[row * t + o] - said[o * n + i] / unit) * scaled.root(row);
-                    if left.is_nan() || left.abs() > ONE {
-                        return Err(Error::Overflow {
-                            what: format!("the residual of row {}", row + 1),
-                            remedy: "raise the ridge, or take fewer landmarks",
-                        });
-                    }
-                    let first = nearest(left);
-                    let (second, third) = two_slices((left - first) * ONE);
-                    for (s, slice) in [first, second, third].into_iter().enumerate() {
-                        slices[(3 * o + s) * n + i] = slice;
-                    }
-                    let own = whole(first, second);
-                    self.squares[o] += own * own;
-                }
-            }
-            let coarse: Vec<bool> =
-                (0..t).map(|o| slices[3 * o * n..][..n].iter().any(|v| *v != 0.0)).collect();
-            let scale = ONE / plan.bound;
-            let roots = scaled.roots(start, n);
-            let of_column = |own: &[f64]| -> Vec<i128> {
-                let with = |first: &[f64], second: &[f64]| {
-                    let [a, b] = sliced_products(isa, own, scale, roots, [first, second]);
-                    (whole(a.0, a.1), whole(b.0, b.1))
-                };
-                let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];
-                let sum = |o: usize| {
-                    let first = if coarse[o] { with(slice(o, 0), slice(o, 0)).0 } else { 0 };
-                    let (second, third) = with(slice(o, 1), slice(o, 2));
-                    (first << (2 * BITS)) + (second << BITS) + third
-                };
-                (0..t).map(sum).collect()
-            };
-            let sums: Vec<Vec<i128>> = block.par_chunks(n).map(of_column).collect();
-            let constant = of_column(&vec![plan.bound; n]);
-            let all = sums.iter().flatten().chain(&constant);
-            self.cross.iter_mut().zip(all).for_each(|(sum, own)| *sum += own);
+            let mut block = std::mem::take(&mut sums.block);
+            let said = predictions(plan, &points, &coefficients.values, features, &mut block);
+            sums.add(plan, &scaled, start, &said, &block);
+            sums.block = block;
+            sums
+        };
+        let starts = (0..rows.len()).into_par_iter().step_by(RUN);
+        let none = || Sums::new(self.cross.len(), self.squares.len());
+        let all = starts.fold(none, run).reduce(none, Sums::joined);
+        if let Some(row) = all.beyond {
+            let what = format!("the residual of row {}", row + 1);
+            return Err(Error::Overflow { what, remedy: "raise the ridge, or take fewer landmarks" });
         }
+        for (own, new) in [(&mut self.cross, &all.cross), (&mut self.squares, &all.squares)] {
+            own.iter_mut().zip(new).for_each(|(own, new)| *own += new);
+        }
+        self.weight += all.weight;
         self.rows += rows.len() as u64;
         Ok(())
     }
@@ -239,13 +280,14 @@ impl Residual {
         self.rows += other.rows;
         self.cross.iter_mut().zip(&other.cross).for_each(|(own, other)| *own += other);
         self.squares.iter_mut().zip(&other.squares).for_each(|(own, other)| *own += other);
+        self.weight += other.weight;
         Ok(())
     }
 
     /// What it is, without the units that it is made of.
     #[cfg(test)]
     pub(super) fn sums_bytes(&self) -> Vec<u8> {
-        format!("{} {:?} {:?}", self.rows, self.cross, self.squares).into_bytes()
+        format!("{} {:?} {:?} {}", self.rows, self.cross, self.squares, self.weight).into_bytes()
     }
 
     /// As a file. The same residuals have the same bytes.
@@ -257,7 +299,7 @@ impl Residual {
             units: self.units.clone(),
             rows: self.rows,
         };
-        encode(&record, &[&self.cross, &self.squares])
+        encode(&record, &[&self.cross, &self.squares, &[self.weight]])
     }
 
     /// From a file, by the plan and coefficients that it should be of.
@@ -267,28 +309,30 @@ impl Residual {
     pub fn from_bytes(plan: &Plan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "residuals")?;
         let mut all = Self::empty(plan, coefficients);
-        let own = (&all.plan, &all.coefficients, all.targets);
+        let t = all.targets;
+        let own = (&all.plan, &all.coefficients, t);
         if (&record.residual, &record.coefficients, record.targets) != own
-            || numbers.len() != all.cross.len() + all.targets
+            || numbers.len() != all.cross.len() + all.targets + 1
         {
             return Err(Error::Format {
                 problem: "these residuals are of another plan or of other coefficients".into(),
             });
         }
-        let (cross, squares) = numbers.split_at(all.cross.len());
-        (all.cross, all.squares) = (cross.to_vec(), squares.to_vec());
+        let (cross, rest) = numbers.split_at(all.cross.len());
+        (all.cross, all.squares, all.weight) = (cross.to_vec(), rest[..t].to_vec(), rest[t]);
         (all.units, all.rows) = (record.units, record.rows);
         Ok(all)
     }
 
-    /// `Σ k e` (landmarks and constant × targets) and `Σ e²`, in the units of kernel and targets, with weights.
-    pub(super) fn sums(&self, plan: &Plan) -> (Matrix, Vec<f64>) {
+    /// `Σ k e` (landmarks and constant × targets), `Σ e²`, and the sum of weights, in the units of kernel and targets, with weights.
+    pub(super) fn sums(&self, plan: &Plan) -> (Matrix, Vec<f64>, f64) {
         let (p, t, weight) = (plan.size(), self.targets, plan.largest_weight.unwrap_or(1.0));
         let unit = |j: usize| if j + 1 < p { plan.bound } else { 1.0 };
         let step = 0.5_f64.powi(4 * BITS) * weight;
         let at = |k: usize| self.cross[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
         let cross = Matrix::from_row_major(p, t, (0..p * t).map(at).collect());
         let step = 0.5_f64.powi(2 * BITS) * weight;
-        (cross, (0..t).map(|o| self.squares[o] as f64 * step * plan.targets[o].unit.powi(2)).collect())
+        let squares = (0..t).map(|o| self.squares[o] as f64 * step * plan.targets[o].unit.powi(2));
+        (cross, squares.collect(), self.weight as f64 * step)
     }
 }

@@ -4,10 +4,13 @@
 //! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
 
 use super::certificate::{Certificate, Measured, Trust};
+use super::gradients::{Gradients, Stage};
 use super::nested;
-use super::plan::{Plan, penalty};
+use super::plan::{Model, Plan, penalty};
 use super::residual::{Coefficients, Residual};
+use super::sample::{Sampled, penalty_times};
 use super::statistics::{Statistics, Sums};
+use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
@@ -39,20 +42,21 @@ pub struct Tried {
 #[derive(Debug, Clone)]
 pub struct Solution {
     plan: Plan,
-    /// Its coefficients.
-    pub coefficients: Coefficients,
+    coefficients: Coefficients,
     /// The ridge, given or chosen.
     pub ridge: f64,
     /// What was tried to choose it, and at the chosen one half and a quarter of the landmarks; empty without folds.
     pub tried: Vec<Tried>,
     intercept: bool,
     rows: u64,
-    /// The sum of weights.
+    /// The sum of weights; 0 until it is known.
     weight: f64,
-    /// Of `Â`.
+    /// Of `Â`, or of the sample's equations.
     factor: Cholesky,
-    /// `λP`.
-    penalty: Matrix,
+    /// `λP`, where there is room for it.
+    penalty: Option<Matrix>,
+    /// By conjugate gradients.
+    descent: Option<Descent>,
     /// How far solutions can be from the one without rounding; `None` where rounding may decide them.
     trust: Option<Trust>,
     certificate: Option<Certificate>,
@@ -64,6 +68,22 @@ pub struct Solution {
     /// See [`missing`](Self::missing).
     missing: Option<(Vec<f64>, Covariance)>,
 }
+
+/// What conjugate gradients know.
+#[derive(Debug, Clone)]
+struct Descent {
+    run: Gradients,
+    /// Where it began: landmarks and constant × targets.
+    start: Matrix,
+    tolerance: f64,
+    /// The largest `√(kᵀ(LLᵀ)⁻¹k)` at a landmark.
+    reach: f64,
+    /// The largest of bounds over their targets when it was seen last where it had ended.
+    last: f64,
+}
+
+/// Landmarks, from the first on, at which bounds are looked at.
+const LOOKED_AT: usize = 500;
 
 impl Solution {
     /// Solves. Cost O(landmarks³), for every ridge and fold where there are several ridges.
@@ -118,11 +138,75 @@ impl Solution {
             gains: false,
             worst: None,
             factor,
-            penalty,
+            penalty: Some(penalty),
+            descent: None,
             trust,
             certificate: None,
             residual: None,
         })
+    }
+
+    /// Solves for the sample of a survey, from where conjugate gradients go on; they end where the largest bound at a landmark is `tolerance` times the root mean squared error. Cost
+    /// O(landmarks³), and `sample landmarks²`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`] for a tolerance that is not positive; [`Error::NotPositiveDefinite`].
+    pub fn of_sample(plan: &Plan, survey: &Survey, intercept: bool, tolerance: f64) -> Result<Self> {
+        crate::fit::positive("tolerance", tolerance)?;
+        let Model::Gradients { ridge, sample } = &plan.model else {
+            let problem = "this plan is not one of conjugate gradients".into();
+            return Err(Error::Format { problem });
+        };
+        if *sample != survey.digest() {
+            return Err(Error::Format {
+                problem: "this survey is not the one that the plan was made of".into(),
+            });
+        }
+        crate::fit::positive("ridge", *ridge)?;
+        let sample = survey.sample()?;
+        let found = Sampled::new(plan, &sample, *ridge, intercept)?;
+        let trust = Trust::of_sample(&found);
+        let rows = found.rows;
+        let start = with_others(found.solution, plan, plan.landmarks.rows(), intercept);
+        // Predictions move by about a tenth of the target's unit.
+        let away = plan.targets.iter().map(|t| 0.1 * t.unit * (rows as f64).sqrt());
+        let mut own = Self {
+            plan: plan.clone(),
+            coefficients: Coefficients { values: start.clone() },
+            ridge: *ridge,
+            tried: Vec::new(),
+            intercept,
+            rows: plan.rows,
+            weight: 0.0,
+            missing: None,
+            gains: false,
+            worst: None,
+            factor: found.factor,
+            penalty: None,
+            descent: None,
+            trust,
+            certificate: None,
+            residual: None,
+        };
+        let run = Gradients::new(away.collect());
+        let reach = own.reach(&own.looked_at()).into_iter().fold(0.0, f64::max);
+        own.descent = Some(Descent { run, start, tolerance, reach, last: f64::INFINITY });
+        Ok(own)
+    }
+
+    /// The coefficients: of the solution, or where the next pass is to be made on the way there.
+    pub fn coefficients(&self) -> &Coefficients {
+        &self.coefficients
+    }
+
+    /// Whether it is of statistics of all rows.
+    pub(super) fn is_direct(&self) -> bool {
+        self.descent.is_none()
+    }
+
+    /// Whether it is a solution, and not on the way to one.
+    pub fn is_found(&self) -> bool {
+        self.descent.as_ref().is_none_or(|own| own.run.stage() == Stage::Done)
     }
 
     /// Moves the solution by what its residuals say, and proves how near it then is, unless rounding may decide that. The residual is of all rows and of
@@ -162,8 +246,14 @@ impl Solution {
         self.find_worst()
     }
 
+    /// The first landmarks.
+    fn looked_at(&self) -> Table {
+        let some: Vec<usize> = (0..self.plan.landmarks.rows().min(LOOKED_AT)).collect();
+        self.plan.landmarks.select_rows(&some)
+    }
+
     fn find_worst(&mut self) -> Result<()> {
-        let (Some(errors), Some(bounds)) = (self.training_error(), self.bounds(&self.plan.landmarks)?) else {
+        let (Some(errors), Some(bounds)) = (self.training_error(), self.bounds(&self.looked_at())?) else {
             self.worst = None;
             return Ok(());
         };
@@ -175,8 +265,8 @@ impl Solution {
         Ok(())
     }
 
-    /// The largest proved bound at a landmark and the root mean squared error over the rows, of the target where they are
-    /// nearest, if the bound exceeds a hundredth of that error.
+    /// The largest proved bound at one of the first 500 landmarks and the root mean squared error over the rows, of the target where
+    /// they are nearest, if the bound exceeds a hundredth of that error.
     pub(super) fn wide(&self) -> Option<(f64, f64)> {
         self.worst.filter(|(bound, error)| *bound > 1e-2 * error)
     }
@@ -185,6 +275,9 @@ impl Solution {
     /// correct, once more too where the bound is wide; or, once these are made and could not be certified, to prove how near
     /// the solution is.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
+        if let Some(own) = &self.descent {
+            return own.run.stage() != Stage::Done;
+        }
         passes < corrections
             || passes == corrections
                 && corrections > 0
@@ -201,11 +294,55 @@ impl Solution {
     /// # Errors
     /// As [`correct`](Self::correct).
     pub fn take(&mut self, residual: &Residual, corrections: usize, passes: usize) -> Result<()> {
+        if let Some(descent) = self.descent.take() {
+            return self.descend(descent, residual);
+        }
         if passes < corrections || self.corrects_more() {
             self.correct(residual)
         } else {
             self.prove(residual)
         }
+    }
+
+    /// Goes on with conjugate gradients.
+    fn descend(&mut self, mut own: Descent, residual: &Residual) -> Result<()> {
+        let (mut left, squares) = self.left(residual)?;
+        self.factor.solve_lower_in_place(&mut left);
+        let t = left.cols();
+        let norms: Vec<f64> = (0..t).map(|o| dot(&left.column(o), &left.column(o)).sqrt()).collect();
+        match own.run.stage() {
+            Stage::Step => own.run.step(&left)?,
+            stage => {
+                let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
+                self.certificate =
+                    certificate.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
+                self.residual = Some(squares);
+                self.find_worst()?;
+                let stretch = self.trust.map_or(1.0, |trust| trust.stretch());
+                let errors = self.training_error().unwrap_or_default();
+                let error = |o: usize| errors[o].sqrt().max(1e-9 * self.plan.targets[o].unit);
+                let wanted = |o: usize| own.tolerance * error(o) / (stretch.powi(2) * own.reach);
+                // Half of what is wanted, so that roundings have room.
+                let targets: Vec<f64> = (0..t).map(|o| 0.5 * wanted(o)).collect();
+                let over = (0..t).map(|o| norms[o] / wanted(o)).fold(0.0, f64::max);
+                match stage {
+                    _ if over <= 1.0 => own.run.go_on(None)?,
+                    Stage::Begin => own.run.begin(left, targets)?,
+                    // Rounding is all that is left where another round did not help.
+                    _ => own.run.go_on((over < 0.5 * own.last).then_some(left))?,
+                }
+                own.last = over;
+            }
+        }
+        if own.run.stage() != Stage::Done {
+            let mut step = own.run.point(self.factor.size());
+            self.factor.solve_upper_in_place(&mut step);
+            self.coefficients.values.clone_from(&own.start);
+            let values = self.coefficients.values.data_mut();
+            values.iter_mut().zip(step.data()).for_each(|(v, step)| *v += step);
+        }
+        self.descent = Some(own);
+        Ok(())
     }
 
     fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
@@ -214,17 +351,26 @@ impl Solution {
     }
 
     /// `Kᵀe - λPθ`, and `Σ e²`.
-    fn left(&self, residual: &Residual) -> Result<(Matrix, Vec<f64>)> {
+    fn left(&mut self, residual: &Residual) -> Result<(Matrix, Vec<f64>)> {
         if residual.rows() != self.rows {
             let problem =
                 format!("the residual counts {} rows, and the statistics {}", residual.rows(), self.rows);
             return Err(Error::Format { problem });
         }
-        let (cross, squares) = residual.sums(&self.plan);
+        let (cross, squares, weight) = residual.sums(&self.plan);
+        self.weight = weight;
         let (size, t) = (self.factor.size(), self.plan.targets.len());
         // Without an intercept the constant has no equation.
         let own = |all: &Matrix| Matrix::from_row_major(size, t, all.data()[..size * t].to_vec());
-        let (mut left, pull) = (own(&cross), self.penalty.matmul(&own(&self.coefficients.values)));
+        let (mut left, theta) = (own(&cross), own(&self.coefficients.values));
+        let pull = match &self.penalty {
+            Some(penalty) => penalty.matmul(&theta),
+            None => {
+                let mut pull = penalty_times(&self.plan, &theta);
+                pull.data_mut().iter_mut().for_each(|v| *v *= self.ridge);
+                pull
+            }
+        };
         left.data_mut().iter_mut().zip(pull.data()).for_each(|(l, p)| *l -= p);
         Ok((left, squares))
     }
@@ -246,7 +392,18 @@ impl Solution {
             let all = (0..x.rows()).flat_map(|_| certificate.anywhere.iter().copied()).collect();
             return Ok(Some(Matrix::from_row_major(x.rows(), t, all)));
         };
-        let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, &x);
+        let reach = self.reach(&x);
+        let bound = |k: usize| {
+            let own = radius[k % t] * reach[k / t] + certificate.rounding[k % t];
+            own.min(certificate.anywhere[k % t])
+        };
+        let bounds = (0..x.rows() * t).map(bound).collect();
+        Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))
+    }
+
+    /// `√(kᵀ(LLᵀ)⁻¹k)` at each row of a table with the plan's columns.
+    fn reach(&self, x: &Table) -> Vec<f64> {
+        let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, x);
         let mut half = Matrix::zeros(self.factor.size(), x.rows());
         (0..half.rows()).for_each(|j| match j < kernels.rows() {
             true => half.row_mut(j).copy_from_slice(kernels.row(j)),
@@ -255,12 +412,7 @@ impl Solution {
         self.factor.solve_lower_in_place(&mut half);
         let mut squares = vec![0.0; x.rows()];
         (0..half.rows()).for_each(|j| squares.iter_mut().zip(half.row(j)).for_each(|(s, v)| *s += v * v));
-        let bound = |k: usize| {
-            let own = radius[k % t] * squares[k / t].sqrt() + certificate.rounding[k % t];
-            own.min(certificate.anywhere[k % t])
-        };
-        let bounds = (0..x.rows() * t).map(bound).collect();
-        Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))
+        squares.into_iter().map(f64::sqrt).collect()
     }
 
     /// The mean squared error over the rows, by their weights, before the correction, one a target; `None` without one.
@@ -302,12 +454,17 @@ impl Solution {
         let mut facts = vec![
             Fact::new("model", "kernel ridge regression through landmarks"),
             Fact::measured("ridge", self.ridge),
+            Fact::new("solver", if self.descent.is_some() { "conjugate gradients" } else { "direct" }),
             Fact::measured("jitter", self.factor.jitter),
             Fact::new("landmarks", self.plan.landmarks.rows()),
             Fact::measured("unexplained share of the kernel", self.plan.unexplained),
             Fact::new("rows", self.rows),
             Fact::new("plan", &self.plan.digest()[..16]),
         ];
+        if let Some(own) = &self.descent {
+            facts.push(Fact::new("steps", own.run.steps()));
+            facts.push(Fact::measured("tolerance", own.tolerance));
+        }
         if let Some(error) = self.training_error() {
             facts.push(Fact::measured(
                 "mean squared error of the rows",

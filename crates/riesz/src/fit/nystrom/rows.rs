@@ -39,6 +39,13 @@ impl Rows {
         Ok(Self { x, y, weights })
     }
 
+    /// The first so many, or all if there are fewer.
+    pub fn first(&self, count: usize) -> Self {
+        let some: Vec<usize> = (0..self.len().min(count)).collect();
+        let weights = self.weights.as_ref().map(|w| w[..some.len()].to_vec());
+        Self { x: self.x.select_rows(&some), y: self.y.select_rows(&some), weights }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.x.rows()

@@ -1,7 +1,10 @@
 //! What a first pass over the rows learns: how many there are, how large their numbers are, and a sample from which landmarks, units and length scales are chosen.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use super::parts::{decode, encode};
+use super::plan::hex;
 use super::rows::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -108,6 +111,37 @@ impl Survey {
         };
         self.kept.sort_unstable_by(order);
         self.kept.truncate(self.limit);
+    }
+
+    /// As a file. The same surveys have the same bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let record =
+            Self { columns: self.columns.clone(), ranges: self.ranges.clone(), kept: Vec::new(), ..*self };
+        let row = |(hash, numbers): &(u64, Vec<f64>)| {
+            let bits = numbers.iter().map(|v| v.to_bits());
+            std::iter::once(*hash).chain(bits).map(|bits| i128::from(bits as i64)).collect::<Vec<i128>>()
+        };
+        encode(&record, &[&self.kept.iter().flat_map(row).collect::<Vec<i128>>()])
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for another, or one that is damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (mut all, numbers) = decode::<Self>(bytes, "a survey")?;
+        let width = 1 + all.columns.len() + all.targets + usize::from(all.weighted);
+        let row = |own: &[i128]| {
+            let bits = |v: &i128| *v as i64 as u64;
+            (bits(&own[0]), own[1..].iter().map(|v| f64::from_bits(bits(v))).collect())
+        };
+        all.kept = numbers.chunks_exact(width).map(row).collect();
+        Ok(all)
+    }
+
+    /// A name for what was seen: SHA-256.
+    pub fn digest(&self) -> String {
+        hex(&Sha256::digest(self.to_bytes()))
     }
 
     /// The rows that are kept: the same whatever the order of all rows and the parts in which they were looked at.

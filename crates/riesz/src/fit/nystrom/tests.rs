@@ -47,8 +47,8 @@ fn fitted(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usi
     let mut solution =
         Solution::new(plan, &statistics, &Penalties { ridges: vec![ridge], intercept }).unwrap();
     for _ in 0..corrections {
-        let mut residual = Residual::empty(plan, &solution.coefficients);
-        residual.add(plan, &solution.coefficients, all).unwrap();
+        let mut residual = Residual::empty(plan, solution.coefficients());
+        residual.add(plan, solution.coefficients(), all).unwrap();
         solution.correct(&residual).unwrap();
     }
     solution
@@ -179,7 +179,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
         }
         let solution =
             Solution::new(&plan, &total, &Penalties { ridges: vec![0.1], intercept: true }).unwrap();
-        let coefficients = solution.coefficients.clone();
+        let coefficients = solution.coefficients().clone();
         let mut residual = Residual::empty(&plan, &coefficients);
         for (unit, piece) in pieces.iter().enumerate() {
             let mut own = Residual::empty(&plan, &coefficients);
@@ -327,8 +327,10 @@ fn files_are_checked() {
     assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap(), plan);
     assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap().digest(), plan.digest());
     for bad in ["{}", "x", ""] {
-        assert!(Plan::from_bytes(bad.as_bytes()).is_err());
+        assert!(Plan::from_bytes(bad.as_bytes()).is_err() && Survey::from_bytes(bad.as_bytes()).is_err());
     }
+    let survey = surveyed(&rows(200, 2, 2, true, 42), 70);
+    assert_eq!(Survey::from_bytes(&survey.to_bytes()).unwrap(), survey);
 }
 
 proptest! {
@@ -341,15 +343,15 @@ proptest! {
         let plan = planned(&all, &Kernel::gaussian(&vec![length; d]), m, 1);
         let mut solution = fitted(&plan, &all, ridge, intercept, corrections);
         if uniform {
-            let mut residual = Residual::empty(&plan, &solution.coefficients);
-            residual.add(&plan, &solution.coefficients, &all).unwrap();
+            let mut residual = Residual::empty(&plan, solution.coefficients());
+            residual.add(&plan, solution.coefficients(), &all).unwrap();
             solution.prove(&residual).unwrap();
         }
         let new = rows(20, d, 1, false, seed ^ 1).x;
         if let Some(bounds) = solution.bounds(&new).unwrap() {
             let truth = exact(&plan, &all, ridge, intercept, &new);
             // The coefficients themselves, without the rounding of predictions.
-            let values = &solution.coefficients.values;
+            let values = &solution.coefficients().values;
             for i in 0..20 {
                 let mut said = twofloat::TwoFloat::from(0.0);
                 for j in 0..plan.landmarks.rows() {
@@ -403,8 +405,9 @@ fn logistic_regression_finds_its_optimum() {
             .enumerate()
             .for_each(|(i, y)| *y = f64::from(u8::from(*y > 0.0 || i % 9 == 0)));
         let kernel = written("laplacian(lengthscale=1.5)", &all.x);
+        let classes = ["no".to_string(), "yes".to_string()];
         let found = |plan: &Plan, all: &Rows, parts: &[usize]| {
-            let mut newton = Newton::new(plan, 0.2, intercept).unwrap();
+            let mut newton = Newton::new(plan, 0.2, intercept, &classes).unwrap();
             while !newton.converged {
                 let coefficients = newton.coefficients.clone();
                 let mut total = Slope::empty(plan, &coefficients);
@@ -420,7 +423,6 @@ fn logistic_regression_finds_its_optimum() {
             }
             newton
         };
-        let classes = ["no".to_string(), "yes".to_string()];
         let plan = planned(&all, &kernel, 60, 1);
         assert_eq!(plan.landmarks.rows(), 60);
         let newton = found(&plan, &all, &[60]);
@@ -430,7 +432,7 @@ fn logistic_regression_finds_its_optimum() {
         let mut dense = crate::fit::KernelLogisticRegression::new(kernel.clone(), 0.2);
         (dense.sample_weight, dense.fit_intercept) = (all.weights.clone(), intercept);
         let truth = dense.fit(&all.x, &labels, &classes).unwrap().model.predict(&all.x).unwrap();
-        let said = newton.model(&classes).unwrap().predict(&all.x).unwrap();
+        let said = newton.model().unwrap().predict(&all.x).unwrap();
         assert!(
             said.data().iter().zip(truth.data()).all(|(a, b)| (a - b).abs() < 1e-6),
             "{weighted} {intercept}"
@@ -469,14 +471,14 @@ fn separable_classes_converge() {
         all.y.data_mut()[i] = f64::from(u8::from(all.x.get(i, 0) > 0.0));
     }
     let plan = planned(&all, &Kernel::gaussian(&[2.0, 2.0]), 30, 1);
-    let mut newton = Newton::new(&plan, 1e-6, true).unwrap();
+    let mut newton = Newton::new(&plan, 1e-6, true, &["a".into(), "b".into()]).unwrap();
     while !newton.converged {
         let coefficients = newton.coefficients.clone();
         let mut own = Sloping::new(&plan, &coefficients);
         own.add(&all).unwrap();
         newton.step(&own.finish(0)).unwrap();
     }
-    let model = newton.model(&["a".into(), "b".into()]).unwrap();
+    let model = newton.model().unwrap();
     let said = model.predict(&all.x).unwrap();
     assert!((0..200).all(|i| (said[(i, 0)] > 0.0) == (all.y.data()[i] > 0.0)));
     let mut bad = all.clone();
@@ -531,8 +533,8 @@ fn passes(plan: &Plan, all: &Rows, ridge: f64) -> (Solution, Vec<f64>) {
     let mut solution = Solution::new(plan, &statistics, &penalties).unwrap();
     let mut bounds = Vec::new();
     while solution.wants_pass(1, bounds.len()) {
-        let mut residual = Residual::empty(plan, &solution.coefficients);
-        residual.add(plan, &solution.coefficients, all).unwrap();
+        let mut residual = Residual::empty(plan, solution.coefficients());
+        residual.add(plan, solution.coefficients(), all).unwrap();
         solution.take(&residual, 1, bounds.len()).unwrap();
         let own = solution.bounds(&plan.landmarks).unwrap();
         bounds.push(own.map_or(f64::INFINITY, |own| own.data().iter().copied().fold(0.0, f64::max)));
@@ -583,4 +585,159 @@ fn nothing_is_missing_where_landmarks_explain_the_kernel() {
     assert!(fitted(&plan, &all, 0.1, true, 0).missing().unwrap().0[0] > 0.01);
     let few = some(&all, &(0..80).collect::<Vec<_>>());
     assert!(fitted(&plan, &few, 0.1, true, 0).missing().is_none());
+}
+
+/// A plan of conjugate gradients, with the survey that it is of.
+fn by_gradients(
+    all: &Rows,
+    kernel: &Kernel,
+    (landmarks, ridge): (usize, f64),
+    limit: usize,
+) -> (Plan, Survey) {
+    let choice = Choice { landmarks, folds: 1, centered: true, seed: 3 };
+    let survey = surveyed(all, limit);
+    let sample = survey.digest();
+    (Plan::new(&survey, kernel.clone(), Model::Gradients { ridge, sample }, choice).unwrap(), survey)
+}
+
+/// The solution, from passes over parts of the rows.
+fn descended(
+    plan: &Plan,
+    survey: &Survey,
+    all: &Rows,
+    intercept: bool,
+    tolerance: f64,
+    parts: &[usize],
+) -> Fitting {
+    let job = Job { intercept, tolerance, ..Job::new(plan.landmarks.rows()) };
+    let mut fitting = Fitting::new(plan, &job, Beginning::Survey(survey)).unwrap();
+    while let Some(coefficients) = fitting.wants().cloned() {
+        let mut total = Pass::empty(plan, &coefficients);
+        let mut from = 0;
+        for (unit, part) in parts.iter().enumerate() {
+            let own = some(all, &(from..from + part).collect::<Vec<_>>());
+            let bytes = Pass::of(plan, &coefficients, &own, unit as u64).unwrap().to_bytes();
+            total.merge(&Pass::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
+            from += part;
+        }
+        fitting.take(&total).unwrap();
+    }
+    assert!(fitting.is_found());
+    fitting
+}
+
+/// Weak and strong ridges, weights, two targets of which one is a thousand times as far from 0, with and without an intercept: at the end the
+/// fit is that of double-double arithmetic, never farther off than its certificate says, and as near as was asked for.
+#[test]
+fn conjugate_gradients_end_at_the_exact_fit() {
+    for (case, (weighted, intercept, ridge)) in
+        [(false, true, 0.1), (true, true, 1e-2), (true, false, 0.5), (false, false, 1e-3)]
+            .into_iter()
+            .enumerate()
+    {
+        let all = rows(900, 3, 2, weighted, case as u64);
+        let kernel = 2.0 * Kernel::gaussian(&[0.8, 1.0, 1.2]);
+        let (plan, survey) = by_gradients(&all, &kernel, (60, ridge), 240);
+        let new = rows(40, 3, 2, weighted, 99).x;
+        let truth = exact(&plan, &all, ridge, intercept, &new);
+        let mut passes = Vec::new();
+        for tolerance in [1e-2, 1e-6] {
+            let fitting = descended(&plan, &survey, &all, intercept, tolerance, &[900]);
+            let solution = fitting.solution().unwrap();
+            let said = solution.model().unwrap().predict(&new).unwrap();
+            let bounds = solution.bounds(&new).unwrap().expect("a certificate");
+            let errors = solution.training_error().unwrap();
+            for i in 0..40 {
+                for o in 0..2 {
+                    let (off, error) = ((said[(i, o)] - truth[i][o]).abs(), errors[o].sqrt());
+                    let rounding = 1e-13 * (1000.0 + truth[i][o].abs());
+                    assert!(off <= bounds[(i, o)] + rounding, "{case} {off} {}", bounds[(i, o)]);
+                    assert!(off <= tolerance * error + rounding, "{case} {tolerance} {off} {error}");
+                }
+            }
+            let at_landmarks = solution.bounds(&plan.landmarks).unwrap().unwrap();
+            let within = |o: usize| {
+                at_landmarks.column(o).iter().all(|b| *b <= 1.1 * tolerance * errors[o].sqrt() + 1e-9)
+            };
+            assert!(within(0) && within(1), "{case} {tolerance}");
+            passes.push(fitting.passes());
+        }
+        println!("{case} {passes:?}");
+        assert!(passes[0] < passes[1] && passes[1] < 40, "{passes:?}");
+    }
+}
+
+/// In any parts and by any number of threads: the same coefficients; and what is not of the fit is refused.
+#[test]
+fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
+    let all = rows(900, 3, 2, true, 5);
+    let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&[1.0; 3]), (50, 0.1), 120);
+    let straight = descended(&plan, &survey, &all, true, 1e-4, &[900]);
+    let coefficients = straight.solution().unwrap().coefficients();
+    for (threads, parts) in [(1, vec![900]), (3, vec![1, 300, 599])] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let other = pool.install(|| descended(&plan, &survey, &all, true, 1e-4, &parts));
+        assert_eq!(other.solution().unwrap().coefficients(), coefficients);
+    }
+    let other = surveyed(&all, 121);
+    assert!(Solution::of_sample(&plan, &other, true, 1e-4).unwrap_err().to_string().contains("survey"));
+    let job = Job::new(50);
+    assert!(Fitting::new(&plan, &job, Beginning::Nothing).is_err());
+    let mut fitting = Fitting::new(&plan, &job, Beginning::Survey(&survey)).unwrap();
+    let few = some(&all, &(0..800).collect::<Vec<_>>());
+    let part = Pass::of(&plan, fitting.wants().unwrap(), &few, 0).unwrap();
+    assert!(fitting.take(&part).unwrap_err().to_string().contains("800 rows"));
+    let direct = planned(&all, &Kernel::gaussian(&[1.0; 3]), 50, 1);
+    assert!(Solution::of_sample(&direct, &survey, true, 1e-4).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+    /// Over random problems conjugate gradients end, and no fit is farther from the one of exact arithmetic than its certificate says.
+    #[test]
+    fn certificates_of_gradients_hold(seed: u64, n in 40usize..250, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, sampled in 1usize..6, log_tolerance in -7.0..-1.0) {
+        let all = rows(n, d, 1, weighted, seed);
+        let ridge = 10.0_f64.powf(log_ridge);
+        let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&vec![length; d]), (m, ridge), sampled * m);
+        let fitting = descended(&plan, &survey, &all, intercept, 10.0_f64.powf(log_tolerance), &[n]);
+        let solution = fitting.solution().unwrap();
+        let new = rows(20, d, 1, false, seed ^ 1).x;
+        if let Some(bounds) = solution.bounds(&new).unwrap() {
+            let truth = exact(&plan, &all, ridge, intercept, &new);
+            let said = solution.model().unwrap().predict(&new).unwrap();
+            for i in 0..20 {
+                let off = (said[(i, 0)] - truth[i][0]).abs();
+                prop_assert!(off <= bounds[(i, 0)] + 1e-15 * (1.0 + truth[i][0].abs()), "{} {}", off, bounds[(i, 0)]);
+            }
+        }
+    }
+}
+
+/// What takes less time by its size, a ridge that the sample chooses, and what is asked for.
+#[test]
+fn solvers_are_chosen_by_size() {
+    let all = rows(3000, 2, 1, false, 7);
+    let kernel = Kernel::gaussian(&[0.3; 2]);
+    let survey = |job: &Job| {
+        let mut survey = job.survey(all.x.columns(), 1, false);
+        survey.add(&all).unwrap();
+        survey
+    };
+    let plan = |job: Job| {
+        let survey = survey(&job);
+        let tuned = job.tuned(&survey, kernel.clone()).unwrap();
+        job.plan(&survey, tuned).unwrap()
+    };
+    assert_eq!(plan(Job { ridge: Some(0.1), ..Job::new(40) }).model, Model::Ridge);
+    let asked = plan(Job { ridge: Some(0.1), solver: Some(Solver::Cg), ..Job::new(40) });
+    assert!(matches!(asked.model, Model::Gradients { ridge: 0.1, .. }));
+    let job = Job { solver: Some(Solver::Cg), fixed_kernel: true, ..Job::new(40) };
+    let chosen = plan(job.clone());
+    let Model::Gradients { ridge, .. } = chosen.model else { panic!("{:?}", chosen.model) };
+    let direct = plan(Job { solver: Some(Solver::Direct), fixed_kernel: true, ..Job::new(40) });
+    let sample = Statistics::of(&direct, &survey(&job).sample().unwrap(), 0).unwrap();
+    assert_eq!(Solution::new(&direct, &sample, &job.penalties()).unwrap().ridge, ridge);
+    let found = fit_rows(all.clone(), kernel.clone(), &job, &Heed::default()).unwrap();
+    let fact = |name: &str| found.model.card.iter().find(|fact| fact.name == name).unwrap().value.to_string();
+    assert_eq!(fact("solver"), "conjugate gradients");
 }

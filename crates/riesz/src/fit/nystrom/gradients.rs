@@ -1,0 +1,128 @@
+//! Conjugate gradients whose products with the matrix are passes over all rows.
+//!
+//! A pass at coefficients θ says what they leave of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`. So the difference of what two points leave is a product with A, and
+//! nothing else of the rows is needed. The search is over `u = Lᵀ(θ - θ₀)`, with LLᵀ the matrix of a sample's equations: there the matrix is `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the
+//! length of what is left is `√(rᵀ(LLᵀ)⁻¹r)`, of which certificates are made.
+//!
+//! Points that are measured are where the solution is, and a step of fixed length from there along each direction: so products are as exact at the end as they are in the beginning.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::error::Result;
+use crate::linalg::Matrix;
+use crate::linalg::block::BlockGradients;
+
+/// Steps at most.
+const MOST: usize = 300;
+
+/// A search in coordinates u, of size × targets numbers.
+#[derive(Debug, Clone)]
+pub(super) struct Gradients {
+    stage: Stage,
+    /// How far points that are measured are from the solution, one a target.
+    away: Vec<f64>,
+    /// Begun with the first pass.
+    run: Option<BlockGradients>,
+    steps: usize,
+}
+
+/// What the next pass is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// To see where it begins.
+    Begin,
+    /// A step along directions.
+    Step,
+    /// To see where it ended.
+    End,
+    /// Nothing.
+    Done,
+}
+
+/// Blocks are taken as they are.
+fn same(block: Vec<f64>, _: usize) -> Result<Vec<f64>> {
+    Ok(block)
+}
+
+impl Gradients {
+    pub fn new(away: Vec<f64>) -> Self {
+        Self { stage: Stage::Begin, away, run: None, steps: 0 }
+    }
+
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// The point that is to be measured next, size × targets, or the last one.
+    pub fn point(&self, size: usize) -> Matrix {
+        let t = self.away.len();
+        let Some(run) = &self.run else { return Matrix::zeros(size, t) };
+        let mut point = Matrix::from_row_major(size, t, run.solution().to_vec());
+        let directions = run.directions();
+        let s = directions.len() / size;
+        if self.stage == Stage::Step {
+            for (i, row) in directions.chunks_exact(s).enumerate() {
+                (0..s).for_each(|k| point[(i, k)] += self.away[k] * row[k]);
+            }
+        }
+        point
+    }
+
+    /// Begins with what is left at 0, to end when it is no longer than `targets`.
+    ///
+    /// # Errors
+    /// None.
+    pub fn begin(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
+        self.run = Some(BlockGradients::new(left.into_data(), targets, same)?);
+        self.look();
+        Ok(())
+    }
+
+    /// Takes a step by what is left at the [`point`](Self::point).
+    ///
+    /// # Errors
+    /// None.
+    pub fn step(&mut self, left: &Matrix) -> Result<()> {
+        let Some(run) = &mut self.run else { return Ok(()) };
+        let s = run.directions().len() / left.rows();
+        let images = (0..left.rows() * s)
+            .map(|at| {
+                let (i, k) = (at / s, at % s);
+                (run.residual()[i * self.away.len() + k] - left[(i, k)]) / self.away[k]
+            })
+            .collect();
+        *run.with_images().1 = images;
+        self.steps += 1;
+        let definite = run.advance(same, &AtomicBool::new(false))?;
+        self.look();
+        if !definite {
+            self.stage = Stage::End;
+        }
+        Ok(())
+    }
+
+    /// Goes on from the solution, by what is left there; or ends.
+    ///
+    /// # Errors
+    /// None.
+    pub fn go_on(&mut self, left: Option<Matrix>) -> Result<()> {
+        match (&mut self.run, left) {
+            (Some(run), Some(left)) => {
+                run.restart(left.into_data(), same)?;
+                self.look();
+            }
+            _ => self.stage = Stage::Done,
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) {
+        let over = self.run.as_ref().is_none_or(|run| run.converged() || run.stuck());
+        self.stage = if over || self.steps >= MOST { Stage::End } else { Stage::Step };
+    }
+}

@@ -1,0 +1,102 @@
+//! The normal equations of a sample of the rows: near those of all rows but for a factor, and never more than them.
+
+use rayon::prelude::*;
+
+use super::plan::Plan;
+use super::rows::Rows;
+use crate::error::Result;
+use crate::kernel::Columns;
+use crate::linalg::{Cholesky, Matrix};
+use crate::simd::Isa;
+
+/// Rows at a time.
+const RUN: usize = 1024;
+/// Landmarks at a time.
+const TOGETHER: usize = 64;
+
+/// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they are drawn at random, A is about `(n/s) LLᵀ`.
+pub(super) struct Sampled {
+    pub factor: Cholesky,
+    /// Of `LLᵀ`.
+    pub trace: f64,
+    /// Coefficients of the rows of the sample alone; landmarks and, with an intercept, constant × targets.
+    pub solution: Matrix,
+    /// s.
+    pub rows: usize,
+}
+
+impl Sampled {
+    /// Cost O(rows landmarks²), and landmarks³; memory: one square of landmarks.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), and those of rows that are not the plan's.
+    pub fn new(plan: &Plan, sample: &Rows, ridge: f64, intercept: bool) -> Result<Self> {
+        let x = sample.x.conform(plan.landmarks.columns())?;
+        let (m, t, s) = (plan.landmarks.rows(), plan.targets.len(), sample.len());
+        let size = m + usize::from(intercept);
+        let points: Vec<Vec<f64>> = (0..m).map(|i| plan.landmarks.row(i)).collect();
+        let isa = Isa::detect();
+        let root = |i: usize| sample.weights.as_ref().map_or(1.0, |w| w[i].sqrt());
+        let (mut matrix, mut cross) = (Matrix::zeros(size, size), Matrix::zeros(size, t));
+        let mut block = Vec::new();
+        for start in (0..s).step_by(RUN) {
+            let n = RUN.min(s - start);
+            let rows = Columns::new(x.column_major(), s, start, n);
+            let roots: Vec<f64> = (start..start + n).map(root).collect();
+            // Without an intercept targets keep their centres.
+            let center = |o: usize| if intercept { plan.targets[o].center } else { 0.0 };
+            let target = |o: usize, i: usize| (sample.y[(start + i, o)] - center(o)) * roots[i];
+            let y: Vec<f64> = (0..t * n).map(|at| target(at / n, at % n)).collect();
+            block.resize(n * size, 1.0);
+            block[n * m..].fill(1.0);
+            block[..n * m].par_chunks_mut(n * TOGETHER).enumerate().for_each(|(part, own)| {
+                let some: Vec<&[f64]> =
+                    points[part * TOGETHER..].iter().take(TOGETHER).map(Vec::as_slice).collect();
+                plan.kernel.tile(isa, rows, &some, own, n);
+            });
+            for (j, own) in block.chunks_mut(n).enumerate() {
+                own.iter_mut().zip(&roots).for_each(|(k, root)| *k *= root);
+                for o in 0..t {
+                    cross[(j, o)] += crate::linalg::dot(own, &y[o * n..][..n]);
+                }
+            }
+            matrix.add_inner_of_columns(&block[..n * size]);
+        }
+        drop(block);
+        let share = ridge * s as f64 / plan.rows as f64;
+        for (start, gram) in grams(plan) {
+            for i in 0..gram.rows() {
+                let row = &mut matrix.row_mut(start + i)[..m];
+                row.iter_mut().zip(gram.row(i)).for_each(|(v, k)| *v += share * k);
+            }
+        }
+        matrix.mirror_upper();
+        let trace = (0..size).map(|i| matrix[(i, i)]).sum();
+        let factor = Cholesky::new(matrix, "matrix of the sample's normal equations")?;
+        Ok(Self { solution: factor.solve(cross), factor, trace, rows: s })
+    }
+
+    /// Roundings, one after the other, of the numbers that were factored.
+    pub fn roundings(&self) -> usize {
+        RUN + self.rows / RUN + 4
+    }
+}
+
+/// Kernels between some landmarks and all, with the place of the first.
+fn grams(plan: &Plan) -> impl Iterator<Item = (usize, Matrix)> {
+    let m = plan.landmarks.rows();
+    (0..m).step_by(RUN).map(move |start| {
+        let some: Vec<usize> = (start..m.min(start + RUN)).collect();
+        (start, plan.kernel.cross_gram(&plan.landmarks.select_rows(&some), &plan.landmarks))
+    })
+}
+
+/// `P θ` without P in memory: the landmarks' kernel times coefficients, and 0 for the constant. Cost O(landmarks² columns).
+pub(super) fn penalty_times(plan: &Plan, theta: &Matrix) -> Matrix {
+    let (m, t) = (plan.landmarks.rows(), theta.cols());
+    let coef = Matrix::from_row_major(m, t, theta.data()[..m * t].to_vec());
+    let mut out = Vec::with_capacity(theta.data().len());
+    grams(plan).for_each(|(_, gram)| out.extend_from_slice(gram.matmul(&coef).data()));
+    out.resize(theta.data().len(), 0.0);
+    Matrix::from_row_major(theta.rows(), t, out)
+}

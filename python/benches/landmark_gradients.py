@@ -1,0 +1,112 @@
+"""Conjugate gradients through many landmarks: a pass over rows beside Falkon's in numpy, and whole fits beside direct ones.
+
+    python python/benches/landmark_gradients.py [--rows 20000] [--landmarks 20000] [--threads 1] [--fit ROWS]
+
+18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1. A pass of riesz adds up whole numbers, of residuals
+in three slices, and has the same bits in any order; Falkon's is `Kᵀ(K v)` in blocks of f64. With --fit the command line fits so
+many rows from Parquet by either solver (riesz must be on the path, or RIESZ names it).
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+from landmarks import LENGTH, RIDGE, D, data, spent
+
+
+def one_pass(n, m, threads):
+    from riesz import _core
+
+    x, _, y = data(max(n, m), 1)
+    names = [f"x{j}" for j in range(D)]
+
+    def rows(count):
+        return (names, [None] * D, np.asfortranarray(x[:count])), np.ascontiguousarray(y[:count, None]), None
+
+    job = {"landmarks": m, "ridge": RIDGE, "folds": 5, "intercept": True, "fixed_kernel": True, "corrections": 1}
+    job = json.dumps(job | {"solver": "cg", "tolerance": 1e-3, "seed": 0, "kind": "ridge"})
+    survey = _core.survey_rows(job, rows(len(x)), None)
+    tuned, _ = _core.tune_fit(job, survey, f"rbf(lengthscale={float(LENGTH)!r})", False)
+    plan = _core.plan_fit(job, survey, tuned)
+    points = x[: _core.plan_facts(plan)[1]]
+    coefficients = json.dumps({"values": {"rows": len(points) + 1, "cols": 1, "data": [1e-4] * (len(points) + 1)}}).encode()
+    unit = rows(n)
+    _, own, wall = spent(lambda: _core.unit_pass(plan, coefficients, unit, 0, threads))
+    v, squares = np.full(len(points), 1e-4), (points**2).sum(axis=1)
+
+    def falkon():
+        out = np.zeros(len(points))
+        for start in range(0, n, 1024):
+            block = x[start : start + 1024]
+            K = block @ points.T
+            K *= 2.0
+            K -= (block**2).sum(axis=1)[:, None]
+            K -= squares
+            K /= 2 * LENGTH**2
+            np.exp(K, out=K)
+            out += K.T @ (K @ v)
+        return out
+
+    _, other, _ = spent(falkon)
+    values = n * len(points)
+    print(f"a pass over {n} rows with {len(points)} landmarks, {threads} thread(s)")
+    print(f"riesz {own:.2f} s of CPU ({1e9 * own / values:.2f} ns a kernel value, {wall:.2f} s), ", end="")
+    print(f"Falkon's in numpy {other:.2f} ({1e9 * other / values:.2f} ns), ratio {own / other:.2f}")
+
+
+def fits(n, m, threads):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import riesz
+
+    program = os.environ.get("RIESZ", "riesz")
+    folder = tempfile.mkdtemp()
+    new, truth, _ = data(20_000, 2)
+    try:
+        x, _, y = data(n, 1)
+        columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
+        pq.write_table(pa.table(columns), f"{folder}/rows.parquet", row_group_size=1 << 17)
+        print(f"{n} rows from Parquet, {m} landmarks, {threads} thread(s)")
+        for solver in ("cg", "direct"):
+            fit = [program, "--threads", str(threads), "fit", f"{folder}/rows.parquet", "--target", "y"]
+            fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", "--solver", solver]
+            fit += ["--kernel", f"rbf(lengthscale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
+            start = time.perf_counter()
+            child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
+            said = child.stderr.read()
+            _, status, usage = os.wait4(child.pid, 0)
+            if status:
+                raise SystemExit(said)
+            model = riesz.Expansion.load(f"{folder}/m.riesz")
+            error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
+            steps = re.findall(r"^steps +(\d+)", said, re.M)
+            print(
+                f"{solver:7} {usage.ru_utime + usage.ru_stime:8.1f} s of CPU, {time.perf_counter() - start:7.1f} s, "
+                f"{usage.ru_maxrss / 1024**2:5.2f} GiB, RMSE {error:.6f}" + "".join(f", {k} steps" for k in steps),
+                flush=True,
+            )
+    finally:
+        shutil.rmtree(folder)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--landmarks", type=int, default=20_000)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--fit", type=int, metavar="ROWS")
+    options = parser.parse_args()
+    if options.fit:
+        return fits(options.fit, options.landmarks, options.threads)
+    one_pass(options.rows, options.landmarks, options.threads)
+
+
+if __name__ == "__main__":
+    main()
