@@ -2,8 +2,8 @@
 
     python python/benches/engines.py [--rows 1000000] [--landmarks 1000] [--workers 2]
 
-riesz must be on the path, or RIESZ names it. Workers are processes of one thread, which run before the clock starts; both fits
-have the same kernel, ridge, correction and bits.
+riesz must be on the path, or RIESZ names it. Workers are processes of one thread, which run and have imported what they need
+before the clock starts; both fits have the same kernel, ridge, correction and bits.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main():
             LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster) as client,
         ):
-            client.run(lambda: __import__("riesz.distributed"))
+            client.run(lambda: [__import__("riesz.distributed"), __import__("pyarrow.parquet")])
             start = time.perf_counter()
             fit = riesz.distributed.fit(
                 f"{folder}/rows",

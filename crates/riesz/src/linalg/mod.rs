@@ -703,6 +703,25 @@ mod tests {
         a
     }
 
+    /// Of fewer columns than are taken at a time, and of more; the lower triangle of sums is left as it was.
+    #[test]
+    fn traces_of_inverses_and_sums_of_columns_are_those_of_the_whole() {
+        for n in [5, 300] {
+            let factor = Cholesky::new(spd(n), "spd").unwrap();
+            let inverse = factor.inverse();
+            let trace: f64 = (0..n).map(|i| inverse[(i, i)]).sum();
+            assert!((factor.inverse_trace() - trace).abs() < 1e-10 * trace);
+            let rows = Matrix::from_row_major(7, n, (0..7 * n).map(|k| (k as f64).sin()).collect());
+            let mut sums = spd(n);
+            sums.add_inner_of_columns(rows.transpose().data());
+            let (start, added) = (spd(n), rows.inner());
+            for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let more = if j >= i { added[(i, j)] } else { 0.0 };
+                assert!((sums[(i, j)] - start[(i, j)] - more).abs() < 1e-12);
+            }
+        }
+    }
+
     /// Of equal numbers, which sums one by one round alike again and again, and of all lengths.
     #[test]
     fn inner_products_keep_their_promise() {
