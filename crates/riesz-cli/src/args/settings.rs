@@ -208,7 +208,10 @@ impl<F: Family> Args for SettingArgs<F> {
 
 /// The value that a text stands for. What is none is handed on as it is, and refused by the setting in its own words.
 fn value(range: Range, text: &str) -> Value {
-    let number = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    // A number without its 0 is one, too.
+    let plain = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite()).map(Value::from);
+    let number =
+        |text: &str| serde_json::from_str(text).ok().or_else(|| plain(text)).unwrap_or_else(|| text.into());
     match range {
         Range::Choice(_) | Range::Index | Range::Kernel => Value::from(text),
         // What is no JSON is refused as the text that it is.

@@ -202,7 +202,7 @@ fn conjugate_gradients_take_passes() {
         };
         place.write(&format!("a/{k}.csv"), format!("x,z,y\n{}", (0..1500).map(line).collect::<String>()));
     }
-    let fit = "fit a --target y --landmarks 60 --ridge 0.1 --solver cg";
+    let fit = "fit a --target y --landmarks 60 --ridge .1 --solver cg";
     let (_, err) = place.good(&format!("{fit} --checkpoint work -o m.riesz"));
     assert!(err.contains("by conjugate gradients") && err.contains("steps"), "{err}");
     place.good(&format!("{fit} --checkpoint work -o n.riesz"));

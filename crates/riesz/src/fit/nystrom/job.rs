@@ -51,20 +51,39 @@ pub enum Solver {
     Cg,
 }
 
-impl Solver {
-    /// The one that takes less time, whatever the machine, by what either costs.
-    fn of(rows: u64, landmarks: usize) -> Self {
-        let (n, m) = (rows as f64, landmarks as f64);
-        let direct = (n * m * m + 2.3 * m.powi(3)) * PRODUCT;
-        let gradients = STEPS * n * m * VALUE + 6.7 * m.powi(3) * PRODUCT;
-        if direct <= gradients { Self::Direct } else { Self::Cg }
-    }
+/// Seconds that a multiplication of a gram matrix takes, and what a kernel value takes in a pass, with and by each column: of the order of what
+/// processors of 2022 do. They are what they are everywhere, so that what follows from them is the same on any machine.
+const PRODUCT: f64 = 2e-11;
+const VALUE: (f64, f64) = (2.5e-9, 1e-10);
+/// Digits by which conjugate gradients shrink what is left.
+const DIGITS: f64 = 6.5;
+/// Rows of the sample for each landmark: where conjugate gradients may be, and of these what they start from.
+const SAMPLED: usize = 12;
+const STARTED_FROM: [usize; 4] = [3, 4, 6, 8];
+/// Landmarks from which on gradients may take less time.
+const MANY: usize = 3000;
+
+/// What the direct solution costs, in seconds.
+fn direct(rows: u64, landmarks: usize) -> f64 {
+    let (n, m) = (rows as f64, landmarks as f64);
+    (n * m * m + 2.3 * m.powi(3)) * PRODUCT
 }
 
-/// Seconds that a multiplication of a gram matrix takes, and that a kernel value takes in a pass; and steps of conjugate gradients.
-const PRODUCT: f64 = 2e-11;
-const VALUE: f64 = 2.3e-9;
-const STEPS: f64 = 16.0;
+/// What conjugate gradients cost, in seconds, that start from so many rows for each landmark: each step leaves about `√(landmarks / rows)` of
+/// what was left before.
+fn gradients(rows: u64, landmarks: usize, columns: usize, each: usize) -> f64 {
+    let (n, m, each) = (rows as f64, landmarks as f64, each as f64);
+    let steps = 2.0 + DIGITS * std::f64::consts::LN_10 * 2.0 / each.ln();
+    steps * n * m * (VALUE.0 + VALUE.1 * columns as f64) + (each + 0.7) * m.powi(3) * PRODUCT
+}
+
+/// How many rows of a sample of so many they should start from, and what that costs.
+fn start(rows: u64, landmarks: usize, columns: usize, sample: usize) -> (usize, f64) {
+    let all = STARTED_FROM.into_iter().chain([SAMPLED]).filter(|each| each * landmarks <= sample);
+    let costs = all.map(|each| (each * landmarks, gradients(rows, landmarks, columns, each)));
+    let all_of_it = (sample, f64::INFINITY);
+    costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(all_of_it)
+}
 
 /// Landmarks with which a ridge is chosen on the sample.
 const CHOSEN_WITH: usize = 2000;
@@ -110,7 +129,12 @@ impl Job {
 
     /// An empty survey of rows with these features, so many targets, and weights or none.
     pub fn survey(&self, columns: &[Column], targets: usize, weighted: bool) -> Survey {
-        Survey::new(columns, targets, weighted, self.choice().candidates(), self.seed)
+        let many = match self.solver {
+            Some(solver) => solver == Solver::Cg,
+            None => self.kind == Kind::Ridge && self.landmarks > MANY,
+        };
+        let more = if many { self.landmarks.saturating_mul(SAMPLED) } else { 0 };
+        Survey::new(columns, targets, weighted, self.choice().candidates().max(more), self.seed)
     }
 
     /// The kernel that the fit is to have, tuned on the sample of a survey unless it is kept, and the prior of a Gaussian process.
@@ -167,10 +191,14 @@ impl Job {
     /// As [`Plan::new`], and those of these fits.
     pub fn plan(&self, survey: &Survey, (kernel, model): (Kernel, Model)) -> Result<Plan> {
         let mut plan = Plan::new(survey, kernel, model, self.choice())?;
-        let solver = || self.solver.unwrap_or_else(|| Solver::of(plan.rows, plan.landmarks.rows()));
-        if plan.model == Model::Ridge && solver() == Solver::Cg {
+        if plan.model != Model::Ridge || self.solver == Some(Solver::Direct) {
+            return Ok(plan);
+        }
+        let landmarks = plan.landmarks.rows();
+        let (sampled, cost) = start(plan.rows, landmarks, plan.landmarks.width(), survey.sampled());
+        if self.solver == Some(Solver::Cg) || cost < direct(plan.rows, landmarks) {
             let ridge = self.ridge.map_or_else(|| self.ridge_of_sample(survey, &plan), Ok)?;
-            plan.model = Model::Gradients { ridge, sample: survey.digest() };
+            plan.model = Model::Gradients { ridge, survey: survey.digest(), sampled };
             plan.folds = 1;
         }
         Ok(plan)
@@ -195,3 +223,37 @@ impl Job {
 
 /// Rows on which length scales are tuned.
 const TUNED_ON: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Few landmarks are solved for directly, many by gradients, which start from the more rows the more there are; of a small sample all is taken.
+    #[test]
+    fn what_costs_less_is_done() {
+        let by_gradients = |rows: u64, landmarks: usize| start(rows, landmarks, 18, SAMPLED * landmarks);
+        for (rows, landmarks, expected) in [
+            (100_000, 2000, false),
+            (10_000_000, 2000, false),
+            (1_000_000, 10_000, true),
+            (10_000_000, 20_000, true),
+        ] {
+            assert_eq!(
+                by_gradients(rows, landmarks).1 < direct(rows, landmarks),
+                expected,
+                "{rows} {landmarks}"
+            );
+        }
+        let from = |rows: u64| by_gradients(rows, 20_000).0;
+        assert!(from(200_000) < from(10_000_000) && from(10_000_000) == 240_000);
+        assert_eq!(start(5000, 2000, 3, 5000).0, 5000);
+        assert_eq!(start(50_000, 2000, 3, 7000).0, 6000);
+        let survey = |job: &Job| job.survey(&[Column::numeric("x")], 1, false);
+        let of = |landmarks: usize, solver: Option<Solver>| survey(&Job { solver, ..Job::new(landmarks) });
+        assert_eq!(of(4000, Some(Solver::Direct)), of(4000, Some(Solver::Direct)));
+        assert!(
+            of(4000, None) != of(4000, Some(Solver::Direct)) && of(4000, None) == of(4000, Some(Solver::Cg))
+        );
+        assert!(of(1000, None) == of(1000, Some(Solver::Direct)));
+    }
+}

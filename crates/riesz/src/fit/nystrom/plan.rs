@@ -16,7 +16,7 @@ use crate::table::Table;
 const FORMAT: u32 = 2;
 
 /// Rows that a survey keeps: so many for each landmark, between these bounds.
-const KEPT: (usize, usize, usize) = (6, 10_000, 20);
+const KEPT: (usize, usize, usize) = (3, 10_000, 20);
 /// Of these, the candidates of which landmarks are chosen: so many for each, and no less than that.
 const CANDIDATES: (usize, usize) = (3, 6000);
 /// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less than its cost, which grows with the cube of their number.
@@ -71,8 +71,10 @@ pub enum Model {
     Gradients {
         /// The ridge.
         ridge: f64,
-        /// The digest of the survey, from whose sample it starts.
-        sample: String,
+        /// The digest of the survey, from whose sample they start.
+        survey: String,
+        /// From how many of its rows.
+        sampled: usize,
     },
     /// A Gaussian process.
     Process(Prior),

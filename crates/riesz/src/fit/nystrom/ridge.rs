@@ -76,6 +76,8 @@ struct Descent {
     /// Where it began: landmarks and constant × targets.
     start: Matrix,
     tolerance: f64,
+    /// Rows of the sample.
+    sampled: usize,
     /// The largest `√(kᵀ(LLᵀ)⁻¹k)` at a landmark.
     reach: f64,
     /// The largest of bounds over their targets when it was seen last where it had ended.
@@ -153,17 +155,17 @@ impl Solution {
     /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`] for a tolerance that is not positive; [`Error::NotPositiveDefinite`].
     pub fn of_sample(plan: &Plan, survey: &Survey, intercept: bool, tolerance: f64) -> Result<Self> {
         crate::fit::positive("tolerance", tolerance)?;
-        let Model::Gradients { ridge, sample } = &plan.model else {
+        let Model::Gradients { ridge, survey: digest, sampled } = &plan.model else {
             let problem = "this plan is not one of conjugate gradients".into();
             return Err(Error::Format { problem });
         };
-        if *sample != survey.digest() {
+        if *digest != survey.digest() {
             return Err(Error::Format {
                 problem: "this survey is not the one that the plan was made of".into(),
             });
         }
         crate::fit::positive("ridge", *ridge)?;
-        let sample = survey.sample()?;
+        let sample = survey.sample()?.first(*sampled);
         let found = Sampled::new(plan, &sample, *ridge, intercept)?;
         let trust = Trust::of_sample(&found);
         let rows = found.rows;
@@ -190,7 +192,7 @@ impl Solution {
         };
         let run = Gradients::new(away.collect());
         let reach = own.reach(&own.looked_at()).into_iter().fold(0.0, f64::max);
-        own.descent = Some(Descent { run, start, tolerance, reach, last: f64::INFINITY });
+        own.descent = Some(Descent { run, start, tolerance, sampled: rows, reach, last: f64::INFINITY });
         Ok(own)
     }
 
@@ -463,6 +465,7 @@ impl Solution {
         ];
         if let Some(own) = &self.descent {
             facts.push(Fact::new("steps", own.run.steps()));
+            facts.push(Fact::new("rows that it started from", own.sampled));
             facts.push(Fact::measured("tolerance", own.tolerance));
         }
         if let Some(error) = self.training_error() {

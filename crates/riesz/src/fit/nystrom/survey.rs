@@ -144,6 +144,11 @@ impl Survey {
         hex(&Sha256::digest(self.to_bytes()))
     }
 
+    /// How many rows are kept so far.
+    pub fn sampled(&self) -> usize {
+        self.kept.len()
+    }
+
     /// The rows that are kept: the same whatever the order of all rows and the parts in which they were looked at.
     ///
     /// # Errors

@@ -596,8 +596,8 @@ fn by_gradients(
 ) -> (Plan, Survey) {
     let choice = Choice { landmarks, folds: 1, centered: true, seed: 3 };
     let survey = surveyed(all, limit);
-    let sample = survey.digest();
-    (Plan::new(&survey, kernel.clone(), Model::Gradients { ridge, sample }, choice).unwrap(), survey)
+    let model = Model::Gradients { ridge, survey: survey.digest(), sampled: limit };
+    (Plan::new(&survey, kernel.clone(), model, choice).unwrap(), survey)
 }
 
 /// The solution, from passes over parts of the rows.
