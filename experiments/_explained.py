@@ -1,0 +1,31 @@
+"""What `scale_resumed.py` starts and kills: one call of riesz.distributed.explain, in a process that loads nothing else.
+
+`python _explained.py JSON`: the names of model, rows and folder, and perhaps the numbers of `some` units, which are done alone."""
+
+import json
+import sys
+
+import riesz
+
+
+class Some:
+    """Does some of the units alone, which riesz says is not all."""
+
+    threads = 1
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def reduce(self, name, shared, units, work, merge):
+        return merge(shared, [work(shared, units[k]) for k in self.numbers])
+
+
+if __name__ == "__main__":
+    spec = json.loads(sys.argv[1])
+    engine = Some(spec["some"]) if "some" in spec else None
+    model = riesz.Expansion.load(spec["model"])
+    try:
+        found = riesz.distributed.explain(model, spec["rows"], spec["out"], float32=True, engine=engine)
+        print(json.dumps({"made": found.made, "rows": found.rows, "parts": len(found.parts)}))
+    except RuntimeError as error:
+        print(json.dumps({"refused": str(error)}))
