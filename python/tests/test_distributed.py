@@ -387,6 +387,29 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
         distributed.fit(classes, "where", **options)
 
 
+def test_classes_are_named_whatever_they_are(tmp_path):
+    """Truth values and numbers; and what is none is told by file and row, and no class."""
+    rows = table(1500, seed=4)
+    far = rows["y"].to_numpy() > 0.5
+    for k, (values, names) in enumerate([(far, ["false", "true"]), (np.where(far, 10, 9), ["9", "10"])]):
+        folder = write(tmp_path / str(k), rows.drop_columns(["y"]).append_column("where", pa.array(values)), 1, 1500)
+        assert distributed.fit(folder, "where", **OPTIONS | {"model": "klr"}).expansion.classes == names
+    odd = np.where(far, 1.0, 2.0)
+    odd[700] = np.nan
+    null = pa.array(["far" if f else "near" for f in far]).to_pylist()
+    null[30] = None
+    same = np.full(1500, "far")
+    for values, message in [(odd, "nan in row 701"), (pa.array(null), "empty in row 31"), (same, "one value only")]:
+        table_ = rows.drop_columns(["y"]).append_column("where", pa.array(values))
+        pq.write_table(table_, tmp_path / "odd.parquet")
+        with pytest.raises(ValueError, match=message):
+            distributed.fit(tmp_path / "odd.parquet", "where", **OPTIONS | {"model": "klr"})
+    with pytest.raises(ValueError, match="belong to model 'krr'"):
+        distributed.fit(tmp_path / "0", "where", **OPTIONS | {"model": "klr"}, solver="cg")
+    with pytest.raises(ValueError, match="is a target"):
+        distributed.fit(tmp_path / "0", "where", **OPTIONS | {"model": "klr"}, categorical=["where"])
+
+
 def test_conjugate_gradients_end_where_the_direct_solution_does(data, client, tmp_path):
     direct = distributed.fit(data, "y", **OPTIONS, corrections=2)
     fit = distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6)

@@ -115,9 +115,7 @@ class Data:
         for j, name in enumerate(names):
             column = cells.column(name)
             where = f"{self.files[unit.file].path}: column '{name}'"
-            if column.null_count:
-                at = int(np.flatnonzero(column.is_null().to_numpy())[0])
-                raise ValueError(f"{where} is empty in row {unit.first + at + 1}: fill the value in or remove the row")
+            self.whole(unit, name, column)
             known = levels.get(name)
             if known is not None:
                 codes = {level: code for code, level in enumerate(known)}
@@ -128,12 +126,21 @@ class Data:
                 out[:, j] = [codes[text] for text in texts]
             else:
                 out[:, j] = column.to_numpy()
-            bad = np.flatnonzero(~np.isfinite(out[:, j]))
-            if len(bad):
-                raise ValueError(
-                    f"{where} is {out[bad[0], j]} in row {unit.first + int(bad[0]) + 1}: fill the value in or remove the row"
-                )
         return out
+
+    def whole(self, unit: Unit, name: str, column: Any) -> None:
+        """Refuses a column with an empty cell, or with a number that is none, by file and row."""
+        where = f"{self.files[unit.file].path}: column '{name}'"
+        if column.null_count:
+            at = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise ValueError(f"{where} is empty in row {unit.first + at + 1}: fill the value in or remove the row")
+        numbers = column.to_numpy()
+        if numbers.dtype.kind != "f":
+            return
+        bad = np.flatnonzero(~np.isfinite(numbers))
+        if len(bad):
+            at = int(bad[0])
+            raise ValueError(f"{where} is {numbers[at]} in row {unit.first + at + 1}: fill the value in or remove the row")
 
     def digest_text(self) -> str:
         """All that it is but the levels, which follow from the files."""
@@ -148,6 +155,8 @@ def levels_of(data: Data, unit: Unit) -> list[list[str]]:
     """The levels that categorical columns have in a unit."""
     names = data.categories()
     cells = data.cells(unit, names)
+    for name in names:
+        data.whole(unit, name, cells.column(name))
     return [sorted(set(_texts(cells.column(name)))) for name in names]
 
 
@@ -216,6 +225,9 @@ def opened(
     both = next((name for name in names if name in others), None)
     if both is not None or len(set(targets)) < len(targets):
         raise ValueError(f"column '{both or targets[0]}' is named twice, as a target or weight and as something else")
+    told = next((name for name in categorical if name in others), None)
+    if told is not None:
+        raise ValueError(f"column '{told}' is a target or weight, and categorical names columns to predict from")
     if not names:
         raise ValueError("no column is left to predict from")
     import pyarrow.types as kinds

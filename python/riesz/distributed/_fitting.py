@@ -223,6 +223,8 @@ def fit(
         raise ValueError(f"solver = {solver!r}: it is 'auto', 'direct' or 'cg'")
     if not 0 < tolerance < 1:
         raise ValueError(f"tolerance = {tolerance!r}: it is a number between 0 and 1")
+    if model != "krr" and (solver != "auto" or tolerance != 1e-3):
+        raise ValueError(f"solver and tolerance belong to model 'krr', not to '{model}'")
     if model == "klr" and len(targets) > 1:
         raise ValueError(f"model 'klr' has one target, and {len(targets)} are given: fit one model for each")
     if not isinstance(kernel, str):
@@ -256,6 +258,8 @@ def fit(
         found = json.loads(chosen.reduce("levels", shared, units, _levels, _all_levels))
         rows = rows.with_levels([in_order(set(levels)) for levels in found])
     if rows.classes is not None:
+        if len(rows.classes) == 1:
+            raise ValueError(f"the target '{targets[0]}' has one value only, '{rows.classes[0]}': there is nothing to tell apart")
         if len(rows.classes) != 2:
             raise ValueError(
                 f"the target '{targets[0]}' has {len(rows.classes)} classes, and logistic regression through landmarks takes "

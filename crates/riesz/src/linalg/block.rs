@@ -80,6 +80,11 @@ impl BlockGradients {
         lengths.zip(&self.targets).map(|(l, t)| if l == 0.0 { 0.0 } else { l / t })
     }
 
+    /// How long residuals may be from now on.
+    pub(crate) fn aim(&mut self, targets: Vec<f64>) {
+        self.targets = targets;
+    }
+
     /// Starts again from residuals that were computed anew.
     pub(crate) fn restart(
         &mut self,

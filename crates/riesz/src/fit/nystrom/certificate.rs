@@ -159,7 +159,9 @@ impl Measured<'_> {
         // Predictions are sums of 64 and then of these; residuals are rounded to 42 bits.
         let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target) + 0.5_f64.powi(2 * BITS + 1) * target;
         // Kernels are rounded to 42 bits, and the penalty's part is computed in double precision.
-        let kernel = plan.rounding(self.rows, 2) * self.squares[o].sqrt();
+        // Squares are of residuals to 21 bits.
+        let length = self.squares[o].sqrt() + 0.5_f64.powi(BITS + 1) * target * n.sqrt() * weight;
+        let kernel = plan.rounding(self.rows, 2) * length;
         let pull = UNIT * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
         (n.sqrt() * weight * by_row, kernel + pull)
     }

@@ -169,6 +169,14 @@ fn rounded(solution: &Solution) -> Option<String> {
         true => "raise the ridge or take fewer landmarks, or more corrections",
         false => "raise the ridge or take fewer landmarks",
     };
+    if let Some(steps) = solution.fell_short() {
+        let off = solution.worst().map_or(String::new(), |(bound, error)| {
+            format!(": predictions may be off by up to {bound:.1e}, where their own error is {error:.1e}")
+        });
+        return Some(format!(
+            "conjugate gradients ended above the tolerance after {steps} steps{off}; {remedy}"
+        ));
+    }
     if solution.certificate().is_none() {
         return Some(format!(
             "landmarks are all but dependent, and nothing proves how far rounding moved the fit: {remedy}"

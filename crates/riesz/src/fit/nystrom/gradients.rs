@@ -53,6 +53,11 @@ impl Gradients {
         self.stage
     }
 
+    /// Whether it has taken all the steps that it may.
+    pub fn is_long(&self) -> bool {
+        self.steps >= MOST
+    }
+
     /// Steps so far.
     pub fn steps(&self) -> usize {
         self.steps
@@ -74,9 +79,6 @@ impl Gradients {
     }
 
     /// Begins with what is left at 0, to end when it is no longer than `targets`.
-    ///
-    /// # Errors
-    /// None.
     pub fn begin(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
         self.run = Some(BlockGradients::new(left.into_data(), targets, same)?);
         self.look();
@@ -84,9 +86,6 @@ impl Gradients {
     }
 
     /// Takes a step by what is left at the [`point`](Self::point).
-    ///
-    /// # Errors
-    /// None.
     pub fn step(&mut self, left: &Matrix) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
         let s = run.directions().len() / left.rows();
@@ -106,23 +105,23 @@ impl Gradients {
         Ok(())
     }
 
-    /// Goes on from the solution, by what is left there; or ends.
-    ///
-    /// # Errors
-    /// None.
-    pub fn go_on(&mut self, left: Option<Matrix>) -> Result<()> {
-        match (&mut self.run, left) {
-            (Some(run), Some(left)) => {
-                run.restart(left.into_data(), same)?;
-                self.look();
-            }
-            _ => self.stage = Stage::Done,
+    /// Goes on from the solution, by what is left there, to end when it is no longer than `targets`.
+    pub fn go_on(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
+        if let Some(run) = &mut self.run {
+            run.aim(targets);
+            run.restart(left.into_data(), same)?;
         }
+        self.look();
         Ok(())
+    }
+
+    /// Ends.
+    pub fn end(&mut self) {
+        self.stage = Stage::Done;
     }
 
     fn look(&mut self) {
         let over = self.run.as_ref().is_none_or(|run| run.converged() || run.stuck());
-        self.stage = if over || self.steps >= MOST { Stage::End } else { Stage::Step };
+        self.stage = if over || self.is_long() { Stage::End } else { Stage::Step };
     }
 }

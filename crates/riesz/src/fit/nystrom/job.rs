@@ -129,11 +129,8 @@ impl Job {
 
     /// An empty survey of rows with these features, so many targets, and weights or none.
     pub fn survey(&self, columns: &[Column], targets: usize, weighted: bool) -> Survey {
-        let many = match self.solver {
-            Some(solver) => solver == Solver::Cg,
-            None => self.kind == Kind::Ridge && self.landmarks > MANY,
-        };
-        let more = if many { self.landmarks.saturating_mul(SAMPLED) } else { 0 };
+        let many = self.solver.map_or(self.landmarks > MANY, |solver| solver == Solver::Cg);
+        let more = if many && self.kind == Kind::Ridge { self.landmarks.saturating_mul(SAMPLED) } else { 0 };
         Survey::new(columns, targets, weighted, self.choice().candidates().max(more), self.seed)
     }
 

@@ -240,6 +240,8 @@ pub struct Newton {
 
 /// Decrements, relative to the objective, after which one step more is the last: they square.
 const LAST: f64 = 1e-9;
+/// Decrements that no longer shrink by half, relative to the objective, which is as near its least.
+const STALLED: f64 = 1e-6;
 
 impl Newton {
     /// From coefficients of 0.
@@ -318,12 +320,14 @@ impl Newton {
         let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
         self.jitter = factor.jitter;
         let change = factor.solve_vector(&gradient);
-        self.decrement = dot(&gradient, &change);
+        let before = std::mem::replace(&mut self.decrement, dot(&gradient, &change));
         self.last = Some((self.coefficients.values.clone(), objective));
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values) };
-        self.converged = self.decrement <= LAST * objective.abs();
+        // Or rounding is all that moves it.
+        let stalls = self.decrement <= STALLED * objective.abs() && self.decrement > 0.5 * before;
+        self.converged = self.decrement <= LAST * objective.abs() || stalls;
         if self.passes > 100 && !self.converged {
             let remedy = "raise the ridge";
             let (method, iterations) = ("the logistic regression through landmarks", self.passes);

@@ -82,6 +82,8 @@ struct Descent {
     reach: f64,
     /// The largest of bounds over their targets when it was seen last where it had ended.
     last: f64,
+    /// Whether it ended above the tolerance.
+    fell_short: bool,
 }
 
 /// Landmarks, from the first on, at which bounds are looked at.
@@ -171,7 +173,8 @@ impl Solution {
         let rows = found.rows;
         let start = with_others(found.solution, plan, plan.landmarks.rows(), intercept);
         // Predictions move by about a tenth of the target's unit.
-        let away = plan.targets.iter().map(|t| 0.1 * t.unit * (rows as f64).sqrt());
+        let weight = sample.weights.as_ref().map_or(rows as f64, |w| w.iter().sum());
+        let away = plan.targets.iter().map(|t| 0.1 * t.unit * weight.sqrt());
         let mut own = Self {
             plan: plan.clone(),
             coefficients: Coefficients { values: start.clone() },
@@ -192,7 +195,15 @@ impl Solution {
         };
         let run = Gradients::new(away.collect());
         let reach = own.reach(&own.looked_at()).into_iter().fold(0.0, f64::max);
-        own.descent = Some(Descent { run, start, tolerance, sampled: rows, reach, last: f64::INFINITY });
+        own.descent = Some(Descent {
+            run,
+            start,
+            tolerance,
+            sampled: rows,
+            reach,
+            last: f64::INFINITY,
+            fell_short: false,
+        });
         Ok(own)
     }
 
@@ -270,7 +281,19 @@ impl Solution {
     /// The largest proved bound at one of the first 500 landmarks and the root mean squared error over the rows, of the target where
     /// they are nearest, if the bound exceeds a hundredth of that error.
     pub(super) fn wide(&self) -> Option<(f64, f64)> {
-        self.worst.filter(|(bound, error)| *bound > 1e-2 * error)
+        // Roundings come on top of what was asked for.
+        let asked = self.descent.as_ref().map_or(0.0, |own| 1.1 * own.tolerance);
+        self.worst.filter(|(bound, error)| *bound > asked.max(1e-2) * error)
+    }
+
+    /// The same, however wide it is.
+    pub(super) fn worst(&self) -> Option<(f64, f64)> {
+        self.worst
+    }
+
+    /// After how many steps conjugate gradients ended above their tolerance, if they did.
+    pub(super) fn fell_short(&self) -> Option<usize> {
+        self.descent.as_ref().filter(|own| own.fell_short).map(|own| own.run.steps())
     }
 
     /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to
@@ -322,16 +345,25 @@ impl Solution {
                 self.find_worst()?;
                 let stretch = self.trust.map_or(1.0, |trust| trust.stretch());
                 let errors = self.training_error().unwrap_or_default();
+                if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
+                    let remedy = "give the targets in larger units";
+                    return Err(Error::Overflow { what: "the sum of squared residuals".into(), remedy });
+                }
                 let error = |o: usize| errors[o].sqrt().max(1e-9 * self.plan.targets[o].unit);
                 let wanted = |o: usize| own.tolerance * error(o) / (stretch.powi(2) * own.reach);
                 // Half of what is wanted, so that roundings have room.
                 let targets: Vec<f64> = (0..t).map(|o| 0.5 * wanted(o)).collect();
                 let over = (0..t).map(|o| norms[o] / wanted(o)).fold(0.0, f64::max);
+                // Rounding is all that is left where another round did not help.
+                let helps = over < 0.5 * own.last && !own.run.is_long();
                 match stage {
-                    _ if over <= 1.0 => own.run.go_on(None)?,
+                    _ if over <= 1.0 => own.run.end(),
                     Stage::Begin => own.run.begin(left, targets)?,
-                    // Rounding is all that is left where another round did not help.
-                    _ => own.run.go_on((over < 0.5 * own.last).then_some(left))?,
+                    _ if helps => own.run.go_on(left, targets)?,
+                    _ => {
+                        own.fell_short = true;
+                        own.run.end();
+                    }
                 }
                 own.last = over;
             }
@@ -356,7 +388,7 @@ impl Solution {
     fn left(&mut self, residual: &Residual) -> Result<(Matrix, Vec<f64>)> {
         if residual.rows() != self.rows {
             let problem =
-                format!("the residual counts {} rows, and the statistics {}", residual.rows(), self.rows);
+                format!("the residual counts {} rows, and the fit is of {}", residual.rows(), self.rows);
             return Err(Error::Format { problem });
         }
         let (cross, squares, weight) = residual.sums(&self.plan);

@@ -263,9 +263,10 @@ fn kept<T>(name: &str, found: Result<T>) -> Result<T> {
 /// Those of the store; [`Error::Format`] if it is not there, or damaged.
 pub fn kept_survey<F: From<Error>>(store: &mut dyn Store<F>) -> Result<Survey, F> {
     let name = names::SURVEY;
-    let missing = || Error::Format { problem: format!("{name} is missing: begin anew, in another folder") };
-    let bytes = store.get(name)?.ok_or_else(missing)?;
-    Ok(Survey::from_bytes(&bytes)?)
+    let lost =
+        |how: &str| Error::Format { problem: format!("{name} is {how}: begin anew, in another folder") };
+    let bytes = store.get(name)?.ok_or_else(|| lost("missing"))?;
+    Ok(Survey::from_bytes(&bytes).map_err(|_| lost("damaged"))?)
 }
 
 /// The fit by a plan: what is missing of statistics and passes is made. The survey that the plan was made of is read from the store if

@@ -667,6 +667,40 @@ fn conjugate_gradients_end_at_the_exact_fit() {
     }
 }
 
+/// Rows that the sample hardly has, which make the sample's errors far larger than those at the end, and weights of any size: gradients end
+/// within the tolerance, after as many passes, or say that they do not.
+#[test]
+fn conjugate_gradients_keep_their_tolerance() {
+    let mut all = rows(900, 2, 1, true, 6);
+    for i in 0..900 {
+        all.y.data_mut()[i] += if all.x.get(i, 0) > 2.3 { 1e4 } else { 0.0 };
+    }
+    let kernel = Kernel::gaussian(&[0.5; 2]);
+    let found = |scale: f64, ridge: f64| {
+        let mut all = all.clone();
+        all.weights.as_mut().unwrap().iter_mut().for_each(|w| *w *= scale);
+        let (plan, survey) = by_gradients(&all, &kernel, (100, ridge * scale), 150);
+        let fitting = descended(&plan, &survey, &all, true, 1e-3, &[900]);
+        let solution = fitting.solution().unwrap().clone();
+        let bounds = solution.bounds(&plan.landmarks).unwrap().unwrap();
+        let most = bounds.data().iter().fold(0.0, |most: f64, b| most.max(*b));
+        (fitting.passes(), most / solution.training_error().unwrap()[0].sqrt(), solution)
+    };
+    let (passes, most, solution) = found(1.0, 1e-3);
+    assert!(most <= 1.1e-3 && solution.fell_short().is_none(), "{most} {passes}");
+    for scale in [1e-14, 1e10] {
+        let (own, most, _) = found(scale, 1e-3);
+        assert!(most <= 1.1e-3 && own.abs_diff(passes) <= 3, "{scale}: {most}, {own} and {passes}");
+    }
+    // Where sums of squares are beyond all numbers it says so.
+    let mut huge = rows(300, 2, 1, false, 6);
+    huge.y.data_mut().iter_mut().for_each(|y| *y *= 1e160);
+    let (plan, survey) = by_gradients(&huge, &kernel, (30, 0.1), 90);
+    let mut fitting = Fitting::new(&plan, &Job::new(30), Beginning::Survey(&survey)).unwrap();
+    let pass = Pass::of(&plan, fitting.wants().unwrap(), &huge, 0).unwrap();
+    assert!(fitting.take(&pass).unwrap_err().to_string().contains("larger units"));
+}
+
 /// In any parts and by any number of threads: the same coefficients; and what is not of the fit is refused.
 #[test]
 fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
