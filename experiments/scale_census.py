@@ -82,6 +82,8 @@ def scored(options, work, how, test, axis):
             errors[landmarks] = 100 * np.mean((chance > 0.5) != test["income"])
         axis.plot(errors.keys(), errors.values(), "o-", color=COLOURS[colour], label=name)
     axis.set(xscale="log", xlabel="landmarks", title="test error, %")
+    axis.set_xticks([250, 500, 1000, 2000], ["250", "500", "1,000", "2,000"])
+    axis.minorticks_off()
     axis.legend(fontsize=6)
 
 
