@@ -12,12 +12,10 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
-import time
 
 import numpy as np
-from landmarks import LENGTH, RIDGE, D, data, spent
+from landmarks import LENGTH, RIDGE, D, by_command, data, spent
 
 
 def one_pass(n, m, threads):
@@ -64,34 +62,18 @@ def fits(n, m, threads):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    import riesz
-
-    program = os.environ.get("RIESZ", "riesz")
     folder = tempfile.mkdtemp()
-    new, truth, _ = data(20_000, 2)
     try:
+        os.mkdir(f"{folder}/rows")
         x, _, y = data(n, 1)
         columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
-        pq.write_table(pa.table(columns), f"{folder}/rows.parquet", row_group_size=1 << 17)
+        pq.write_table(pa.table(columns), f"{folder}/rows/0.parquet", row_group_size=1 << 17)
         print(f"{n} rows from Parquet, {m} landmarks, {threads} thread(s)")
         for solver in ("cg", "direct"):
-            fit = [program, "--threads", str(threads), "fit", f"{folder}/rows.parquet", "--target", "y"]
-            fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", "--solver", solver]
-            fit += ["--kernel", f"rbf(lengthscale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
-            start = time.perf_counter()
-            child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
-            said = child.stderr.read()
-            _, status, usage = os.wait4(child.pid, 0)
-            if status:
-                raise SystemExit(said)
-            model = riesz.Expansion.load(f"{folder}/m.riesz")
-            error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
+            said, took = by_command(folder, m, threads, "--solver", solver)
             steps = re.findall(r"^steps +(\d+)", said, re.M)
-            print(
-                f"{solver:7} {usage.ru_utime + usage.ru_stime:8.1f} s of CPU, {time.perf_counter() - start:7.1f} s, "
-                f"{usage.ru_maxrss / 1024**2:5.2f} GiB, RMSE {error:.6f}" + "".join(f", {k} steps" for k in steps),
-                flush=True,
-            )
+            line = "{cpu:8.1f} s of CPU, {wall:7.1f} s, {gib:5.2f} GiB, RMSE {error:.6f}".format(**took)
+            print(f"{solver:7} {line}" + "".join(f", {k} steps" for k in steps), flush=True)
     finally:
         shutil.rmtree(folder)
 

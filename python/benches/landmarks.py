@@ -144,11 +144,30 @@ def shown(lines):
         print("riesz / other: CPU {:.2f}, memory {:.2f}, error {:.4f}".format(*ratios))
 
 
+def by_command(folder, m, threads, *more):
+    """What the command line says of a fit to all rows of a folder, and what it took."""
+    import riesz
+
+    fit = [os.environ.get("RIESZ", "riesz"), "--threads", str(threads), "fit", f"{folder}/rows", "--target", "y"]
+    fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", *more]
+    fit += ["--kernel", f"rbf(lengthscale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
+    start = time.perf_counter()
+    child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
+    said = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    wall = time.perf_counter() - start
+    if status:
+        raise SystemExit(said)
+    model = riesz.Expansion.load(f"{folder}/m.riesz")
+    new, truth, _ = data(20_000, 2)
+    took = {"name": "riesz fit", "cpu": usage.ru_utime + usage.ru_stime, "wall": wall, "gib": usage.ru_maxrss / 1024**2}
+    return said, took | {"error": off(model.predict(new), truth), "landmarks": len(model.points), "model": model}
+
+
 def from_files(n, m, threads):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    program = os.environ.get("RIESZ", "riesz")
     folder = tempfile.mkdtemp()
     try:
         os.mkdir(f"{folder}/rows")
@@ -156,31 +175,9 @@ def from_files(n, m, threads):
             x, _, y = data(min(1_000_000, n - start), 100 + k)
             columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
             pq.write_table(pa.table(columns), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17)
-        fit = [program, "--threads", str(threads), "fit", f"{folder}/rows", "--target", "y", "--landmarks", str(m)]
-        fit += [
-            "--ridge",
-            str(RIDGE),
-            "--no-standardise",
-            "--kernel",
-            f"rbf(lengthscale={float(LENGTH)!r})",
-            "-o",
-            f"{folder}/m.riesz",
-        ]
-        start = time.perf_counter()
-        child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
-        said = child.stderr.read()
-        _, status, usage = os.wait4(child.pid, 0)
-        wall = time.perf_counter() - start
-        if status:
-            raise SystemExit(said)
-        import riesz
-
-        model = riesz.Expansion.load(f"{folder}/m.riesz")
+        said, first = by_command(folder, m, threads)
+        model = first.pop("model")
         np.save(f"{folder}/points.npy", model.points)
-        new, truth, _ = data(20_000, 2)
-        error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
-        first = {"name": "riesz fit", "cpu": usage.ru_utime + usage.ru_stime, "wall": wall, "gib": usage.ru_maxrss / 1024**2}
-        first |= {"error": error, "landmarks": len(model.points)}
         print("\n".join(line for line in said.splitlines() if "certificate" in line or "jitter" in line))
         if n <= 2_000_000:
             shown([first, own("numpy", f"{folder}/rows", m, f"{folder}/points.npy", threads=threads)])

@@ -134,9 +134,11 @@ class Data:
         if column.null_count:
             at = int(np.flatnonzero(column.is_null().to_numpy())[0])
             raise ValueError(f"{where} is empty in row {unit.first + at + 1}: fill the value in or remove the row")
-        numbers = column.to_numpy()
-        if numbers.dtype.kind != "f":
+        import pyarrow.types as kinds
+
+        if not kinds.is_floating(column.type):
             return
+        numbers = column.to_numpy()
         bad = np.flatnonzero(~np.isfinite(numbers))
         if len(bad):
             at = int(bad[0])

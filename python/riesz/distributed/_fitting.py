@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -269,6 +270,7 @@ def fit(
     job = json.dumps(asked)
     shared = replace(shared, data=rows, job=job)
 
+    @cache
     def surveyed() -> tuple[bytes, bytes]:
         survey = chosen.reduce("survey", shared, units, _survey, _all_surveys)
         tuned, bounded = _core.tune_fit(job, survey, kernel, standardise)
@@ -276,26 +278,17 @@ def fit(
             survey = chosen.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
         return survey, tuned
 
-    def planned() -> bytes:
-        survey, tuned = surveyed()
-        made = _core.plan_fit(job, survey, tuned)
-        if _core.plan_facts(made)[2] == "survey":
-            # Before the plan, which is not without it.
-            seen.append(kept(folder, "survey.bin", lambda: survey, lambda content: content))
-        return made
-
-    seen: list[bytes] = []
-    plan = kept(folder, "plan.json", planned, _core.plan_facts)
-    shared = replace(shared, plan=plan, folder=folder)
+    plan = kept(folder, "plan.json", lambda: _core.plan_fit(job, *surveyed()), _core.plan_facts)
     digest, count, needs = _core.plan_facts(plan)
-    statistics = None
+    beginning, statistics = b"", None
+    if needs == "survey":
+        beginning = kept(folder, "survey.bin", lambda: surveyed()[0], lambda content: _core.merge_surveys([content]))
+    shared = replace(shared, plan=plan, folder=folder)
     if needs == "statistics":
-        statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
+        beginning = statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
         if len(_core.counted_units(plan, statistics)) != len(units):
             raise RuntimeError("the engine did not add up all units")
-    elif needs == "survey" and not seen:
-        seen.append(kept(folder, "survey.bin", lambda: surveyed()[0], lambda content: content))
-    fitting = _core.Fitting(plan, job, statistics if statistics is not None else b"".join(seen))
+    fitting = _core.Fitting(plan, job, beginning)
     while (coefficients := fitting.wants()) is not None:
         shared = replace(shared, coefficients=coefficients)
         fitting.take(chosen.reduce("pass", shared, units, _pass, _all_passes))

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use riesz::Matrix;
 use riesz::fit::nystrom::{
-    Accumulator, Coefficients, Heed, Job, Kind, Model, Needs, Pass, Plan, Source, Store, Survey, fit, names,
+    Accumulator, Coefficients, Heed, Job, Kind, Needs, Pass, Plan, Source, Store, Survey, fit, names,
+    usual_passes,
 };
 use riesz::kernel::{KernelExpression, Units};
 
@@ -160,26 +161,20 @@ const TIMED: usize = 2000;
 /// Says how long it will take, where that is more than a moment: by the time that some rows of the sample take.
 fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console) -> Result<()> {
     let rows = survey.sample()?.first(TIMED);
-    let at = Coefficients { values: Matrix::zeros(plan.landmarks.rows() + 1, plan.targets.len()) };
+    let passes = usual_passes(plan, corrections) as f64;
     let start = Instant::now();
-    let passes = match plan.model {
+    let times = if plan.needs() == Needs::Statistics {
+        let mut all = Accumulator::new(plan);
+        all.add(&rows)?;
+        drop(all.finish(0));
         // A correction takes about a fifth of the time.
-        Model::Ridge | Model::Process(_) => {
-            let mut all = Accumulator::new(plan);
-            all.add(&rows)?;
-            drop(all.finish(0));
-            1.0 + 0.2 * corrections as f64
-        }
-        Model::Gradients { .. } => {
-            drop(Pass::of(plan, &at, &rows, 0)?);
-            20.0
-        }
-        Model::Classes { .. } => {
-            drop(Pass::of(plan, &at, &rows, 0)?);
-            8.0
-        }
+        1.0 + 0.2 * passes
+    } else {
+        let zeros = Matrix::zeros(plan.landmarks.rows() + 1, plan.targets.len());
+        drop(Pass::of(plan, &Coefficients { values: zeros }, &rows, 0)?);
+        passes
     };
-    let seconds = start.elapsed().as_secs_f64() / rows.len() as f64 * survey.rows as f64 * passes;
+    let seconds = start.elapsed().as_secs_f64() / rows.len() as f64 * survey.rows as f64 * times;
     if seconds > 30.0 {
         let minutes = seconds / 60.0;
         let long = if minutes < 120.0 {

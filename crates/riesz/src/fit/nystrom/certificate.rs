@@ -71,7 +71,8 @@ impl Trust {
         Self::with(&sampled.factor, sampled.trace, least, sampled.roundings(), 0.0)
     }
 
-    /// With the least eigenvalue of the factor's product, roundings of the numbers that were factored, and the norm of what kernels were rounded by.
+    /// With the least eigenvalue of the factor's product, roundings of the numbers that were factored, and the norm of what kernels
+    /// were rounded by.
     fn with(factor: &Cholesky, trace: f64, least: f64, roundings: usize, moved: f64) -> Option<Self> {
         let least = least - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;

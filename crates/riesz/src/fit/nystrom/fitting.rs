@@ -1,4 +1,5 @@
-//! A fit from its beginning to its end, whoever reads the rows: what it needs first, at which coefficients it asks for passes, and the model.
+//! A fit from its beginning to its end, whoever reads the rows: what it needs first, at which coefficients it asks for passes, and
+//! the model.
 
 use super::job::Job;
 use super::newton::Newton;

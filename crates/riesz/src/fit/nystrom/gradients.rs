@@ -1,10 +1,12 @@
 //! Conjugate gradients whose products with the matrix are passes over all rows.
 //!
-//! A pass at coefficients θ says what they leave of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`. So the difference of what two points leave is a product with A, and
-//! nothing else of the rows is needed. The search is over `u = Lᵀ(θ - θ₀)`, with LLᵀ the matrix of a sample's equations: there the matrix is `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the
-//! length of what is left is `√(rᵀ(LLᵀ)⁻¹r)`, of which certificates are made.
+//! A pass at coefficients θ says what they leave of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`. So the difference
+//! of what two points leave is a product with A, and nothing else of the rows is needed. The search is over `u = Lᵀ(θ - θ₀)`, with
+//! LLᵀ the matrix of a sample's equations: there the matrix is `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the length of what is left is
+//! `√(rᵀ(LLᵀ)⁻¹r)`, of which certificates are made.
 //!
-//! Points that are measured are where the solution is, and a step of fixed length from there along each direction: so products are as exact at the end as they are in the beginning.
+//! Points that are measured are where the solution is, and a step of fixed length from there along each direction: so products
+//! are as exact at the end as they are in the beginning.
 
 use std::sync::atomic::AtomicBool;
 
@@ -29,12 +31,10 @@ pub(super) struct Gradients {
 /// What the next pass is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// To see where it begins.
-    Begin,
+    /// To see what is left where it begins or seems to end.
+    Look,
     /// A step along directions.
     Step,
-    /// To see where it ended.
-    End,
     /// Nothing.
     Done,
 }
@@ -46,7 +46,7 @@ fn same(block: Vec<f64>, _: usize) -> Result<Vec<f64>> {
 
 impl Gradients {
     pub fn new(away: Vec<f64>) -> Self {
-        Self { stage: Stage::Begin, away, run: None, steps: 0 }
+        Self { stage: Stage::Look, away, run: None, steps: 0 }
     }
 
     pub fn stage(&self) -> Stage {
@@ -78,13 +78,6 @@ impl Gradients {
         point
     }
 
-    /// Begins with what is left at 0, to end when it is no longer than `targets`.
-    pub fn begin(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
-        self.run = Some(BlockGradients::new(left.into_data(), targets, same)?);
-        self.look();
-        Ok(())
-    }
-
     /// Takes a step by what is left at the [`point`](Self::point).
     pub fn step(&mut self, left: &Matrix) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
@@ -100,16 +93,19 @@ impl Gradients {
         let definite = run.advance(same, &AtomicBool::new(false))?;
         self.look();
         if !definite {
-            self.stage = Stage::End;
+            self.stage = Stage::Look;
         }
         Ok(())
     }
 
     /// Goes on from the solution, by what is left there, to end when it is no longer than `targets`.
     pub fn go_on(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
-        if let Some(run) = &mut self.run {
-            run.aim(targets);
-            run.restart(left.into_data(), same)?;
+        match &mut self.run {
+            Some(run) => {
+                run.aim(targets);
+                run.restart(left.into_data(), same)?;
+            }
+            None => self.run = Some(BlockGradients::new(left.into_data(), targets, same)?),
         }
         self.look();
         Ok(())
@@ -122,6 +118,6 @@ impl Gradients {
 
     fn look(&mut self) {
         let over = self.run.as_ref().is_none_or(|run| run.converged() || run.stuck());
-        self.stage = if over || self.is_long() { Stage::End } else { Stage::Step };
+        self.stage = if over || self.is_long() { Stage::Look } else { Stage::Step };
     }
 }

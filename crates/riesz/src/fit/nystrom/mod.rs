@@ -12,6 +12,7 @@
 //! whoever reads the rows has to know of what is fitted.
 
 mod certificate;
+mod equations;
 mod fitting;
 mod gradients;
 mod job;
@@ -33,6 +34,7 @@ mod survey;
 mod tests;
 
 pub use certificate::Certificate;
+pub use equations::{Penalties, Tried};
 pub use fitting::{Beginning, Fitting, Needs};
 pub use job::{Job, Kind, Solver};
 pub use landmarks::Landmarks;
@@ -41,9 +43,9 @@ pub use pass::{Measuring, Pass};
 pub use plan::{Choice, Model, Plan, Prior, Scale};
 pub use process::{Learning, process};
 pub use residual::{Coefficients, Residual};
-pub use ridge::{Penalties, Solution, Tried};
+pub use ridge::Solution;
 pub use rows::Rows;
 pub(crate) use run::fit_rows;
-pub use run::{Heed, Nowhere, Source, Store, fit, kept_survey, names, pass, statistics};
+pub use run::{Heed, Nowhere, Source, Store, fit, kept_survey, names, pass, statistics, usual_passes};
 pub use statistics::{Accumulator, Statistics};
 pub use survey::Survey;

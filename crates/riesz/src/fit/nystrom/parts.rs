@@ -9,6 +9,11 @@ use crate::error::{Error, Result};
 /// Bytes of the checksum.
 const CHECKSUM: usize = 32;
 
+/// A name for what these bytes say: SHA-256.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A file of such a record and such numbers, of 8 bytes each if all fit into them, else of 16.
 pub(super) fn encode<H: Serialize>(record: &H, numbers: &[&[i128]]) -> Vec<u8> {
     let all = || numbers.iter().flat_map(|part| part.iter());

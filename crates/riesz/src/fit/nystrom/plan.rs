@@ -1,9 +1,9 @@
 //! What every part of the work must agree on: kernel, landmarks, and how numbers are rounded. Its digest names all that was computed by it.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::landmarks::{landmarks, others};
+use super::parts::digest;
 use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -19,7 +19,8 @@ const FORMAT: u32 = 2;
 const KEPT: (usize, usize, usize) = (3, 10_000, 20);
 /// Of these, the candidates of which landmarks are chosen: so many for each, and no less than that.
 const CANDIDATES: (usize, usize) = (3, 6000);
-/// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less than its cost, which grows with the cube of their number.
+/// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less than its cost, which
+/// grows with the cube of their number.
 const PIVOTED: usize = 5000;
 
 /// How landmarks are chosen and rows divided.
@@ -99,7 +100,8 @@ pub struct Plan {
     pub model: Model,
     /// The rows that stand for all.
     pub landmarks: Table,
-    /// The share of the kernel's trace over the candidates that landmarks leave unexplained; of more than 5,000 landmarks the first so many.
+    /// The share of the kernel's trace over the candidates that landmarks leave unexplained; of more than 5,000 landmarks the first
+    /// so many.
     pub unexplained: f64,
     /// How many rows the survey saw.
     pub rows: u64,
@@ -173,7 +175,7 @@ impl Plan {
 
     /// A name for the plan and all that follows from it: SHA-256 of what it says.
     pub fn digest(&self) -> String {
-        hex(&Sha256::digest(self.to_bytes()))
+        digest(&self.to_bytes())
     }
 
     /// As a file: JSON.
@@ -236,10 +238,6 @@ pub(super) fn least_eigenvalue(factor: &Cholesky) -> f64 {
 /// Whether this machine multiplies and adds in one rounding.
 fn fused() -> bool {
     !matches!(Isa::detect().0, Set::Plain)
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Scale {

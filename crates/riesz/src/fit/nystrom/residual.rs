@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::parts::{decode, encode};
-use super::plan::{Plan, hex};
+use super::parts::{decode, digest, encode};
+use super::plan::Plan;
 use super::rows::Rows;
 use super::statistics::{Scaled, whole};
 use crate::error::{Error, Result};
@@ -74,9 +73,7 @@ pub struct Coefficients {
 impl Coefficients {
     /// A name: SHA-256 of what they are.
     pub fn digest(&self) -> String {
-        let mut all = Sha256::new();
-        self.values.data().iter().for_each(|v| all.update(v.to_le_bytes()));
-        hex(&all.finalize())
+        digest(&self.values.data().iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
     }
 
     /// As a file: JSON.

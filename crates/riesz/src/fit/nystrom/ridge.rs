@@ -4,12 +4,13 @@
 //! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
 
 use super::certificate::{Certificate, Measured, Trust};
+use super::equations::{Equations, Factored, Penalties, Tried, choose, with_others};
 use super::gradients::{Gradients, Stage};
 use super::nested;
 use super::plan::{Model, Plan, penalty};
 use super::residual::{Coefficients, Residual};
 use super::sample::{Sampled, penalty_times};
-use super::statistics::{Statistics, Sums};
+use super::statistics::Statistics;
 use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
@@ -17,26 +18,6 @@ use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::posterior::Covariance;
 use crate::table::Table;
-
-/// What is solved for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Penalties {
-    /// The ridges that are tried: of several, the one with the least squared error on held-out folds.
-    pub ridges: Vec<f64>,
-    /// Whether there is a constant, which is not penalised.
-    pub intercept: bool,
-}
-
-/// What was tried, and how it did.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
-    /// How many of the landmarks: the first so many.
-    pub landmarks: usize,
-    /// The ridge.
-    pub ridge: f64,
-    /// Mean squared error (weighted, over targets) on held-out folds.
-    pub error: f64,
-}
 
 /// A solution of the normal equations.
 #[derive(Debug, Clone)]
@@ -150,11 +131,12 @@ impl Solution {
         })
     }
 
-    /// Solves for the sample of a survey, from where conjugate gradients go on; they end where the largest bound at a landmark is `tolerance` times the root mean squared error. Cost
-    /// O(landmarks³), and `sample landmarks²`.
+    /// Solves for the sample of a survey, from where conjugate gradients go on; they end where the largest bound at a landmark is
+    /// `tolerance` times the root mean squared error. Cost O(landmarks³), and `sample landmarks²`.
     ///
     /// # Errors
-    /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`] for a tolerance that is not positive; [`Error::NotPositiveDefinite`].
+    /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`] for a tolerance that
+    /// is not positive; [`Error::NotPositiveDefinite`].
     pub fn of_sample(plan: &Plan, survey: &Survey, intercept: bool, tolerance: f64) -> Result<Self> {
         crate::fit::positive("tolerance", tolerance)?;
         let Model::Gradients { ridge, survey: digest, sampled } = &plan.model else {
@@ -234,17 +216,14 @@ impl Solution {
         self.factor.solve_lower_in_place(&mut half);
         let norms: Vec<f64> = (0..t).map(|o| dot(&half.column(o), &half.column(o)).sqrt()).collect();
         self.factor.solve_upper_in_place(&mut half);
-        self.certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
-        self.gains = self.trust.zip(self.certificate.as_ref()).is_some_and(|(trust, certificate)| {
+        let certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
+        self.gains = self.trust.zip(certificate.as_ref()).is_some_and(|(trust, certificate)| {
             let radius = certificate.radius.as_ref();
             radius.is_some_and(|radius| (0..t).any(|o| trust.moved_by(norms[o]) > 0.5 * radius[o]))
         });
         let values = &mut self.coefficients.values;
         values.data_mut().iter_mut().zip(half.data()).for_each(|(v, step)| *v += step);
-        self.certificate =
-            self.certificate.take().map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
-        self.residual = Some(squares);
-        self.find_worst()
+        self.keep(certificate, squares)
     }
 
     /// Proves how near the solution is as it is, from its residual and nothing that was rounded: a bound for all rows alike. There is none where landmarks are all but dependent.
@@ -254,9 +233,21 @@ impl Solution {
     pub fn prove(&mut self, residual: &Residual) -> Result<()> {
         let (left, squares) = self.left(residual)?;
         let found = self.measured(&squares).as_they_are(&left, self.intercept)?;
-        self.certificate = found.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
+        self.keep(found, squares)
+    }
+
+    /// Keeps what was proved of the coefficients, and the squares of what they left.
+    fn keep(&mut self, certificate: Option<Certificate>, squares: Vec<f64>) -> Result<()> {
+        self.certificate = certificate.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
         self.residual = Some(squares);
         self.find_worst()
+    }
+
+    /// Root mean squared errors; targets that are fitted to their last digits have a little of their unit, to be compared with.
+    fn errors(&self) -> Option<Vec<f64>> {
+        let each = self.training_error()?.into_iter().zip(&self.plan.targets);
+        let least = |error: f64, least: f64| if error < least { least } else { error };
+        Some(each.map(|(error, target)| least(error.sqrt(), 1e-9 * target.unit)).collect())
     }
 
     /// The first landmarks.
@@ -266,14 +257,12 @@ impl Solution {
     }
 
     fn find_worst(&mut self) -> Result<()> {
-        let (Some(errors), Some(bounds)) = (self.training_error(), self.bounds(&self.looked_at())?) else {
+        let (Some(errors), Some(bounds)) = (self.errors(), self.bounds(&self.looked_at())?) else {
             self.worst = None;
             return Ok(());
         };
         let largest = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
-        // Targets that are fitted to their last digits have no error to compare with.
-        let error = |o: usize| errors[o].sqrt().max(1e-9 * self.plan.targets[o].unit);
-        let each = (0..bounds.cols()).map(|o| (largest(o), error(o)));
+        let each = (0..bounds.cols()).map(|o| (largest(o), errors[o]));
         self.worst = each.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         Ok(())
     }
@@ -335,38 +324,31 @@ impl Solution {
         self.factor.solve_lower_in_place(&mut left);
         let t = left.cols();
         let norms: Vec<f64> = (0..t).map(|o| dot(&left.column(o), &left.column(o)).sqrt()).collect();
-        match own.run.stage() {
-            Stage::Step => own.run.step(&left)?,
-            stage => {
-                let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
-                self.certificate =
-                    certificate.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
-                self.residual = Some(squares);
-                self.find_worst()?;
-                let stretch = self.trust.map_or(1.0, |trust| trust.stretch());
-                let errors = self.training_error().unwrap_or_default();
-                if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
-                    let remedy = "give the targets in larger units";
-                    return Err(Error::Overflow { what: "the sum of squared residuals".into(), remedy });
-                }
-                let error = |o: usize| errors[o].sqrt().max(1e-9 * self.plan.targets[o].unit);
-                let wanted = |o: usize| own.tolerance * error(o) / (stretch.powi(2) * own.reach);
-                // Half of what is wanted, so that roundings have room.
-                let targets: Vec<f64> = (0..t).map(|o| 0.5 * wanted(o)).collect();
-                let over = (0..t).map(|o| norms[o] / wanted(o)).fold(0.0, f64::max);
-                // Rounding is all that is left where another round did not help.
-                let helps = over < 0.5 * own.last && !own.run.is_long();
-                match stage {
-                    _ if over <= 1.0 => own.run.end(),
-                    Stage::Begin => own.run.begin(left, targets)?,
-                    _ if helps => own.run.go_on(left, targets)?,
-                    _ => {
-                        own.fell_short = true;
-                        own.run.end();
-                    }
-                }
-                own.last = over;
+        if own.run.stage() == Stage::Step {
+            own.run.step(&left)?;
+        } else {
+            let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
+            self.keep(certificate, squares)?;
+            let errors = self.errors().unwrap_or_default();
+            if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
+                let remedy = "give the targets in larger units";
+                return Err(Error::Overflow { what: "the sum of squared residuals".into(), remedy });
             }
+            let stretch = self.trust.map_or(1.0, |trust| trust.stretch());
+            let wanted: Vec<f64> =
+                errors.iter().map(|error| own.tolerance * error / (stretch.powi(2) * own.reach)).collect();
+            let over = norms.iter().zip(&wanted).map(|(norm, wanted)| norm / wanted).fold(0.0, f64::max);
+            if over <= 1.0 {
+                own.run.end();
+            } else if over < 0.5 * own.last && !own.run.is_long() {
+                // Half of what is wanted, so that roundings have room.
+                own.run.go_on(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
+            } else {
+                // Rounding is all that is left where another round did not help.
+                own.fell_short = true;
+                own.run.end();
+            }
+            own.last = over;
         }
         if own.run.stage() != Stage::Done {
             let mut step = own.run.point(self.factor.size());
@@ -488,7 +470,7 @@ impl Solution {
         let mut facts = vec![
             Fact::new("model", "kernel ridge regression through landmarks"),
             Fact::measured("ridge", self.ridge),
-            Fact::new("solver", if self.descent.is_some() { "conjugate gradients" } else { "direct" }),
+            Fact::new("solver", if self.is_direct() { "direct" } else { "conjugate gradients" }),
             Fact::measured("jitter", self.factor.jitter),
             Fact::new("landmarks", self.plan.landmarks.rows()),
             Fact::measured("unexplained share of the kernel", self.plan.unexplained),
@@ -535,128 +517,4 @@ impl Solution {
         });
         facts
     }
-}
-
-/// The normal equations of the first so many landmarks.
-#[derive(Clone)]
-struct Equations {
-    matrix: Matrix,
-    cross: Matrix,
-    gram: Matrix,
-}
-
-impl Equations {
-    fn new(plan: &Plan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
-        let m = plan.landmarks.rows();
-        // Those of the landmarks, then that of the constant.
-        let mut places: Vec<usize> = (0..landmarks).collect();
-        if intercept {
-            places.push(m);
-        }
-        let part = |from: &Matrix| {
-            let data = places.iter().flat_map(|&i| places.iter().map(move |&j| from[(i, j)])).collect();
-            Matrix::from_row_major(places.len(), places.len(), data)
-        };
-        let t = plan.targets.len();
-        // Targets are less their centres, which a model without a constant has to learn.
-        let cross = |i: usize, o: usize| {
-            let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, m)] };
-            sums.cross[(i, o)] + center
-        };
-        let cross = places.iter().flat_map(|&i| (0..t).map(move |o| cross(i, o))).collect();
-        Self {
-            matrix: part(&sums.gram),
-            cross: Matrix::from_row_major(places.len(), t, cross),
-            gram: part(gram),
-        }
-    }
-
-    /// The factor of `Â`, for one of several ridges.
-    fn factor(&self, ridge: f64) -> Result<Factored> {
-        Ok(self.clone().into_factor(ridge)?.1)
-    }
-
-    /// The right-hand sides, and the factor of `Â`, in the memory of its parts.
-    fn into_factor(self, ridge: f64) -> Result<(Matrix, Factored)> {
-        let Self { mut matrix, cross, gram: mut penalty } = self;
-        penalty.data_mut().iter_mut().for_each(|v| *v *= ridge);
-        matrix.data_mut().iter_mut().zip(penalty.data()).for_each(|(v, p)| *v += p);
-        let trace = (0..matrix.rows()).map(|i| matrix[(i, i)]).sum();
-        let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
-        Ok((cross, Factored { factor, penalty, trace }))
-    }
-}
-
-/// `Â`, factored.
-struct Factored {
-    factor: Cholesky,
-    /// `λP`.
-    penalty: Matrix,
-    /// Of `Â`.
-    trace: f64,
-}
-
-/// The ridge with the least error on held-out folds, and the errors of all.
-fn choose(
-    plan: &Plan,
-    statistics: &Statistics,
-    gram: &Matrix,
-    penalties: &Penalties,
-) -> Result<(f64, Vec<Tried>)> {
-    if plan.folds < 2 {
-        let allowed = "to choose one, rows are divided into two folds or more";
-        return Err(Error::parameter("ridge", "auto", allowed));
-    }
-    let m = plan.landmarks.rows();
-    let mut errors = vec![0.0; penalties.ridges.len()];
-    let parts = [m / 4, m / 2].map(|part| part.max(1));
-    let (mut weight, mut of_parts) = (0.0, vec![vec![0.0; penalties.ridges.len()]; parts.len()]);
-    for fold in 0..plan.folds {
-        let (rest, own) = (statistics.sums(plan, |k| k != fold), statistics.sums(plan, |k| k == fold));
-        if own.rows == 0 || rest.rows == 0 {
-            continue;
-        }
-        weight += own.gram[(m, m)] * plan.targets.len() as f64;
-        for (landmarks, errors) in [(m, &mut errors)].into_iter().chain(parts.into_iter().zip(&mut of_parts))
-        {
-            let learnt = Equations::new(plan, &rest, gram, penalties.intercept, landmarks);
-            let held = Equations::new(plan, &own, gram, penalties.intercept, landmarks);
-            for (ridge, error) in penalties.ridges.iter().zip(errors) {
-                let values = learnt.factor(*ridge)?.factor.solve(learnt.cross.clone());
-                *error += lost(plan, &held, &own, &values, penalties.intercept);
-            }
-        }
-    }
-    let mut tried = Vec::new();
-    for (landmarks, errors) in parts.into_iter().zip(of_parts).chain([(m, errors)]) {
-        let each = penalties.ridges.iter().zip(errors);
-        tried.extend(each.map(|(ridge, error)| Tried { landmarks, ridge: *ridge, error: error / weight }));
-    }
-    let best = tried.iter().filter(|t| t.landmarks == m).min_by(|a, b| a.error.total_cmp(&b.error));
-    let ridge = best.map_or(penalties.ridges[0], |best| best.ridge);
-    Ok((ridge, tried))
-}
-
-/// `Σ w (y - f)²` of rows by their sums, over all targets.
-fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: bool) -> f64 {
-    let (m, fitted) = (plan.landmarks.rows(), held.matrix.matmul(values));
-    let of = |o: usize| {
-        let (own, fitted) = (values.column(o), fitted.column(o));
-        let center = if intercept { 0.0 } else { plan.targets[o].center };
-        let squares = sums.squares[o] + center * (2.0 * sums.cross[(m, o)] + center * sums.gram[(m, m)]);
-        squares - 2.0 * dot(&own, &held.cross.column(o)) + dot(&own, &fitted)
-    };
-    (0..plan.targets.len()).map(of).sum()
-}
-
-/// Coefficients of the first so many landmarks as those of all, with that of the constant, which without an intercept gives
-/// targets back the centres that they are less.
-fn with_others(values: Matrix, plan: &Plan, landmarks: usize, intercept: bool) -> Matrix {
-    let (m, t) = (plan.landmarks.rows(), values.cols());
-    let mut all = Matrix::zeros(plan.size(), t);
-    (0..landmarks).for_each(|j| all.row_mut(j).copy_from_slice(values.row(j)));
-    for o in 0..t {
-        all[(m, o)] = if intercept { values[(landmarks, o)] } else { -plan.targets[o].center };
-    }
-    all
 }

@@ -119,18 +119,19 @@ fn pass_cost(plan: &Plan) -> usize {
 
 /// What a row costs in all, with as many passes as are usual.
 fn whole_cost(plan: &Plan, corrections: usize) -> usize {
-    match plan.model {
-        Model::Ridge => gram_cost(plan) + corrections * COST,
-        Model::Process(_) => gram_cost(plan),
-        Model::Gradients { .. } => USUAL_STEPS * COST,
-        Model::Classes { .. } => USUAL_PASSES * gram_cost(plan),
-    }
+    let first = if plan.needs() == Needs::Statistics { gram_cost(plan) } else { 0 };
+    first + usual_passes(plan, corrections) * pass_cost(plan)
 }
 
-/// Passes of Newton's method that are usual, for what is said of progress.
-const USUAL_PASSES: usize = 8;
-/// Steps of conjugate gradients.
-const USUAL_STEPS: usize = 20;
+/// How many passes are usual where so many corrections were asked for, for what is said of time.
+pub fn usual_passes(plan: &Plan, corrections: usize) -> usize {
+    match plan.model {
+        Model::Ridge => corrections,
+        Model::Process(_) => 0,
+        Model::Gradients { .. } => 20,
+        Model::Classes { .. } => 8,
+    }
+}
 
 impl Heed {
     fn step(&self, work: usize) -> Result<()> {

@@ -14,7 +14,8 @@ const RUN: usize = 1024;
 /// Landmarks at a time.
 const TOGETHER: usize = 64;
 
-/// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they are drawn at random, A is about `(n/s) LLᵀ`.
+/// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they are drawn at random, A
+/// is about `(n/s) LLᵀ`.
 pub(super) struct Sampled {
     pub factor: Cholesky,
     /// Of `LLᵀ`.

@@ -1,10 +1,8 @@
 //! What a first pass over the rows learns: how many there are, how large their numbers are, and a sample from which landmarks, units and length scales are chosen.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::parts::{decode, encode};
-use super::plan::hex;
+use super::parts::{decode, digest, encode};
 use super::rows::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -141,7 +139,7 @@ impl Survey {
 
     /// A name for what was seen: SHA-256.
     pub fn digest(&self) -> String {
-        hex(&Sha256::digest(self.to_bytes()))
+        digest(&self.to_bytes())
     }
 
     /// How many rows are kept so far.

@@ -1,0 +1,150 @@
+//! The normal equations of all landmarks or the first so many, from statistics, and the ridge that does best on held-out folds.
+
+use super::plan::Plan;
+use super::statistics::{Statistics, Sums};
+use crate::error::{Error, Result};
+use crate::linalg::{Cholesky, Matrix, dot};
+
+/// What is solved for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Penalties {
+    /// The ridges that are tried: of several, the one with the least squared error on held-out folds.
+    pub ridges: Vec<f64>,
+    /// Whether there is a constant, which is not penalised.
+    pub intercept: bool,
+}
+
+/// What was tried, and how it did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tried {
+    /// How many of the landmarks: the first so many.
+    pub landmarks: usize,
+    /// The ridge.
+    pub ridge: f64,
+    /// Mean squared error (weighted, over targets) on held-out folds.
+    pub error: f64,
+}
+
+/// The normal equations of the first so many landmarks.
+#[derive(Clone)]
+pub(super) struct Equations {
+    matrix: Matrix,
+    cross: Matrix,
+    gram: Matrix,
+}
+
+impl Equations {
+    pub fn new(plan: &Plan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
+        let m = plan.landmarks.rows();
+        // Those of the landmarks, then that of the constant.
+        let mut places: Vec<usize> = (0..landmarks).collect();
+        if intercept {
+            places.push(m);
+        }
+        let part = |from: &Matrix| {
+            let data = places.iter().flat_map(|&i| places.iter().map(move |&j| from[(i, j)])).collect();
+            Matrix::from_row_major(places.len(), places.len(), data)
+        };
+        let t = plan.targets.len();
+        // Targets are less their centres, which a model without a constant has to learn.
+        let cross = |i: usize, o: usize| {
+            let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, m)] };
+            sums.cross[(i, o)] + center
+        };
+        let cross = places.iter().flat_map(|&i| (0..t).map(move |o| cross(i, o))).collect();
+        Self {
+            matrix: part(&sums.gram),
+            cross: Matrix::from_row_major(places.len(), t, cross),
+            gram: part(gram),
+        }
+    }
+
+    /// The factor of `Â`, for one of several ridges.
+    fn factor(&self, ridge: f64) -> Result<Factored> {
+        Ok(self.clone().into_factor(ridge)?.1)
+    }
+
+    /// The right-hand sides, and the factor of `Â`, in the memory of its parts.
+    pub fn into_factor(self, ridge: f64) -> Result<(Matrix, Factored)> {
+        let Self { mut matrix, cross, gram: mut penalty } = self;
+        penalty.data_mut().iter_mut().for_each(|v| *v *= ridge);
+        matrix.data_mut().iter_mut().zip(penalty.data()).for_each(|(v, p)| *v += p);
+        let trace = (0..matrix.rows()).map(|i| matrix[(i, i)]).sum();
+        let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
+        Ok((cross, Factored { factor, penalty, trace }))
+    }
+}
+
+/// `Â`, factored.
+pub(super) struct Factored {
+    pub factor: Cholesky,
+    /// `λP`.
+    pub penalty: Matrix,
+    /// Of `Â`.
+    pub trace: f64,
+}
+
+/// The ridge with the least error on held-out folds, and the errors of all.
+pub(super) fn choose(
+    plan: &Plan,
+    statistics: &Statistics,
+    gram: &Matrix,
+    penalties: &Penalties,
+) -> Result<(f64, Vec<Tried>)> {
+    if plan.folds < 2 {
+        let allowed = "to choose one, rows are divided into two folds or more";
+        return Err(Error::parameter("ridge", "auto", allowed));
+    }
+    let m = plan.landmarks.rows();
+    let mut errors = vec![0.0; penalties.ridges.len()];
+    let parts = [m / 4, m / 2].map(|part| part.max(1));
+    let (mut weight, mut of_parts) = (0.0, vec![vec![0.0; penalties.ridges.len()]; parts.len()]);
+    for fold in 0..plan.folds {
+        let (rest, own) = (statistics.sums(plan, |k| k != fold), statistics.sums(plan, |k| k == fold));
+        if own.rows == 0 || rest.rows == 0 {
+            continue;
+        }
+        weight += own.gram[(m, m)] * plan.targets.len() as f64;
+        for (landmarks, errors) in [(m, &mut errors)].into_iter().chain(parts.into_iter().zip(&mut of_parts))
+        {
+            let learnt = Equations::new(plan, &rest, gram, penalties.intercept, landmarks);
+            let held = Equations::new(plan, &own, gram, penalties.intercept, landmarks);
+            for (ridge, error) in penalties.ridges.iter().zip(errors) {
+                let values = learnt.factor(*ridge)?.factor.solve(learnt.cross.clone());
+                *error += lost(plan, &held, &own, &values, penalties.intercept);
+            }
+        }
+    }
+    let mut tried = Vec::new();
+    for (landmarks, errors) in parts.into_iter().zip(of_parts).chain([(m, errors)]) {
+        let each = penalties.ridges.iter().zip(errors);
+        tried.extend(each.map(|(ridge, error)| Tried { landmarks, ridge: *ridge, error: error / weight }));
+    }
+    let best = tried.iter().filter(|t| t.landmarks == m).min_by(|a, b| a.error.total_cmp(&b.error));
+    let ridge = best.map_or(penalties.ridges[0], |best| best.ridge);
+    Ok((ridge, tried))
+}
+
+/// `Σ w (y - f)²` of rows by their sums, over all targets.
+fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: bool) -> f64 {
+    let (m, fitted) = (plan.landmarks.rows(), held.matrix.matmul(values));
+    let of = |o: usize| {
+        let (own, fitted) = (values.column(o), fitted.column(o));
+        let center = if intercept { 0.0 } else { plan.targets[o].center };
+        let squares = sums.squares[o] + center * (2.0 * sums.cross[(m, o)] + center * sums.gram[(m, m)]);
+        squares - 2.0 * dot(&own, &held.cross.column(o)) + dot(&own, &fitted)
+    };
+    (0..plan.targets.len()).map(of).sum()
+}
+
+/// Coefficients of the first so many landmarks as those of all, with that of the constant, which without an intercept gives
+/// targets back the centres that they are less.
+pub(super) fn with_others(values: Matrix, plan: &Plan, landmarks: usize, intercept: bool) -> Matrix {
+    let (m, t) = (plan.landmarks.rows(), values.cols());
+    let mut all = Matrix::zeros(plan.size(), t);
+    (0..landmarks).for_each(|j| all.row_mut(j).copy_from_slice(values.row(j)));
+    for o in 0..t {
+        all[(m, o)] = if intercept { values[(landmarks, o)] } else { -plan.targets[o].center };
+    }
+    all
+}

@@ -1,0 +1,192 @@
+//! Conjugate gradients against double-double least squares, and against themselves in other orders.
+
+use super::*;
+
+/// A plan of conjugate gradients, with the survey that it is of.
+fn by_gradients(
+    all: &Rows,
+    kernel: &Kernel,
+    (landmarks, ridge): (usize, f64),
+    limit: usize,
+) -> (Plan, Survey) {
+    let choice = Choice { landmarks, folds: 1, centered: true, seed: 3 };
+    let survey = surveyed(all, limit);
+    let model = Model::Gradients { ridge, survey: survey.digest(), sampled: limit };
+    (Plan::new(&survey, kernel.clone(), model, choice).unwrap(), survey)
+}
+
+/// The solution, from passes over parts of the rows.
+fn descended(
+    plan: &Plan,
+    survey: &Survey,
+    all: &Rows,
+    intercept: bool,
+    tolerance: f64,
+    parts: &[usize],
+) -> Fitting {
+    let job = Job { intercept, tolerance, ..Job::new(plan.landmarks.rows()) };
+    let mut fitting = Fitting::new(plan, &job, Beginning::Survey(survey)).unwrap();
+    while let Some(coefficients) = fitting.wants().cloned() {
+        let mut total = Pass::empty(plan, &coefficients);
+        let mut from = 0;
+        for (unit, part) in parts.iter().enumerate() {
+            let own = some(all, &(from..from + part).collect::<Vec<_>>());
+            let bytes = Pass::of(plan, &coefficients, &own, unit as u64).unwrap().to_bytes();
+            total.merge(&Pass::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
+            from += part;
+        }
+        fitting.take(&total).unwrap();
+    }
+    assert!(fitting.is_found());
+    fitting
+}
+
+/// Weak and strong ridges, weights, two targets of which one is a thousand times as far from 0, with and without an intercept: at the end the
+/// fit is that of double-double arithmetic, never farther off than its certificate says, and as near as was asked for.
+#[test]
+fn conjugate_gradients_end_at_the_exact_fit() {
+    for (case, (weighted, intercept, ridge)) in
+        [(false, true, 0.1), (true, true, 1e-2), (true, false, 0.5), (false, false, 1e-3)]
+            .into_iter()
+            .enumerate()
+    {
+        let all = rows(900, 3, 2, weighted, case as u64);
+        let kernel = 2.0 * Kernel::gaussian(&[0.8, 1.0, 1.2]);
+        let (plan, survey) = by_gradients(&all, &kernel, (60, ridge), 240);
+        let new = rows(40, 3, 2, weighted, 99).x;
+        let truth = exact(&plan, &all, ridge, intercept, &new);
+        let mut passes = Vec::new();
+        for tolerance in [1e-2, 1e-6] {
+            let fitting = descended(&plan, &survey, &all, intercept, tolerance, &[900]);
+            let solution = fitting.solution().unwrap();
+            let said = solution.model().unwrap().predict(&new).unwrap();
+            let bounds = solution.bounds(&new).unwrap().expect("a certificate");
+            let errors = solution.training_error().unwrap();
+            for i in 0..40 {
+                for o in 0..2 {
+                    let (off, error) = ((said[(i, o)] - truth[i][o]).abs(), errors[o].sqrt());
+                    let rounding = 1e-13 * (1000.0 + truth[i][o].abs());
+                    assert!(off <= bounds[(i, o)] + rounding, "{case} {off} {}", bounds[(i, o)]);
+                    assert!(off <= tolerance * error + rounding, "{case} {tolerance} {off} {error}");
+                }
+            }
+            let at_landmarks = solution.bounds(&plan.landmarks).unwrap().unwrap();
+            let within = |o: usize| {
+                at_landmarks.column(o).iter().all(|b| *b <= 1.1 * tolerance * errors[o].sqrt() + 1e-9)
+            };
+            assert!(within(0) && within(1), "{case} {tolerance}");
+            passes.push(fitting.passes());
+        }
+        println!("{case} {passes:?}");
+        assert!(passes[0] < passes[1] && passes[1] < 40, "{passes:?}");
+    }
+}
+
+/// Rows that the sample hardly has, which make the sample's errors far larger than those at the end, and weights of any size: gradients end
+/// within the tolerance, after as many passes, or say that they do not.
+#[test]
+fn conjugate_gradients_keep_their_tolerance() {
+    let mut all = rows(900, 2, 1, true, 6);
+    for i in 0..900 {
+        all.y.data_mut()[i] += if all.x.get(i, 0) > 2.3 { 1e4 } else { 0.0 };
+    }
+    let kernel = written("laplacian(lengthscale=1)", &all.x);
+    let found = |scale: f64, ridge: f64| {
+        let mut all = all.clone();
+        all.weights.as_mut().unwrap().iter_mut().for_each(|w| *w *= scale);
+        let (plan, survey) = by_gradients(&all, &kernel, (100, ridge * scale), 150);
+        let fitting = descended(&plan, &survey, &all, true, 1e-3, &[900]);
+        let solution = fitting.solution().unwrap().clone();
+        let bounds = solution.bounds(&plan.landmarks).unwrap().unwrap();
+        let most = bounds.data().iter().fold(0.0, |most: f64, b| most.max(*b));
+        (fitting.passes(), most / solution.training_error().unwrap()[0].sqrt(), solution)
+    };
+    let (passes, most, solution) = found(1.0, 0.1);
+    assert!(most <= 1.1e-3 && solution.fell_short().is_none(), "{most} {passes}");
+    for scale in [1e-14, 1e10] {
+        let (own, most, _) = found(scale, 0.1);
+        assert!(most <= 1.1e-3 && own.abs_diff(passes) <= 3, "{scale}: {most}, {own} and {passes}");
+    }
+    // Where sums of squares are beyond all numbers it says so.
+    let mut huge = rows(300, 2, 1, false, 6);
+    huge.y.data_mut().iter_mut().for_each(|y| *y *= 1e160);
+    let (plan, survey) = by_gradients(&huge, &kernel, (30, 0.1), 90);
+    let mut fitting = Fitting::new(&plan, &Job::new(30), Beginning::Survey(&survey)).unwrap();
+    let pass = Pass::of(&plan, fitting.wants().unwrap(), &huge, 0).unwrap();
+    assert!(fitting.take(&pass).unwrap_err().to_string().contains("larger units"));
+}
+
+/// In any parts and by any number of threads: the same coefficients; and what is not of the fit is refused.
+#[test]
+fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
+    let all = rows(900, 3, 2, true, 5);
+    let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&[1.0; 3]), (50, 0.1), 120);
+    let straight = descended(&plan, &survey, &all, true, 1e-4, &[900]);
+    let coefficients = straight.solution().unwrap().coefficients();
+    for (threads, parts) in [(1, vec![900]), (3, vec![1, 300, 599])] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let other = pool.install(|| descended(&plan, &survey, &all, true, 1e-4, &parts));
+        assert_eq!(other.solution().unwrap().coefficients(), coefficients);
+    }
+    let other = surveyed(&all, 121);
+    assert!(Solution::of_sample(&plan, &other, true, 1e-4).unwrap_err().to_string().contains("survey"));
+    let job = Job::new(50);
+    assert!(Fitting::new(&plan, &job, Beginning::Nothing).is_err());
+    let mut fitting = Fitting::new(&plan, &job, Beginning::Survey(&survey)).unwrap();
+    let few = some(&all, &(0..800).collect::<Vec<_>>());
+    let part = Pass::of(&plan, fitting.wants().unwrap(), &few, 0).unwrap();
+    assert!(fitting.take(&part).unwrap_err().to_string().contains("800 rows"));
+    let direct = planned(&all, &Kernel::gaussian(&[1.0; 3]), 50, 1);
+    assert!(Solution::of_sample(&direct, &survey, true, 1e-4).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+    /// Over random problems conjugate gradients end, and no fit is farther from the one of exact arithmetic than its certificate says.
+    #[test]
+    fn certificates_of_gradients_hold(seed: u64, n in 40usize..250, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, sampled in 1usize..6, log_tolerance in -7.0..-1.0) {
+        let all = rows(n, d, 1, weighted, seed);
+        let ridge = 10.0_f64.powf(log_ridge);
+        let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&vec![length; d]), (m, ridge), sampled * m);
+        let fitting = descended(&plan, &survey, &all, intercept, 10.0_f64.powf(log_tolerance), &[n]);
+        let solution = fitting.solution().unwrap();
+        let new = rows(20, d, 1, false, seed ^ 1).x;
+        if let Some(bounds) = solution.bounds(&new).unwrap() {
+            let truth = exact(&plan, &all, ridge, intercept, &new);
+            let said = solution.model().unwrap().predict(&new).unwrap();
+            for i in 0..20 {
+                let off = (said[(i, 0)] - truth[i][0]).abs();
+                prop_assert!(off <= bounds[(i, 0)] + 1e-15 * (1.0 + truth[i][0].abs()), "{} {}", off, bounds[(i, 0)]);
+            }
+        }
+    }
+}
+
+/// What takes less time by its size, a ridge that the sample chooses, and what is asked for.
+#[test]
+fn solvers_are_chosen_by_size() {
+    let all = rows(3000, 2, 1, false, 7);
+    let kernel = Kernel::gaussian(&[0.3; 2]);
+    let survey = |job: &Job| {
+        let mut survey = job.survey(all.x.columns(), 1, false);
+        survey.add(&all).unwrap();
+        survey
+    };
+    let plan = |job: Job| {
+        let survey = survey(&job);
+        let tuned = job.tuned(&survey, kernel.clone()).unwrap();
+        job.plan(&survey, tuned).unwrap()
+    };
+    assert_eq!(plan(Job { ridge: Some(0.1), ..Job::new(40) }).model, Model::Ridge);
+    let asked = plan(Job { ridge: Some(0.1), solver: Some(Solver::Cg), ..Job::new(40) });
+    assert!(matches!(asked.model, Model::Gradients { ridge: 0.1, .. }));
+    let job = Job { solver: Some(Solver::Cg), fixed_kernel: true, ..Job::new(40) };
+    let chosen = plan(job.clone());
+    let Model::Gradients { ridge, .. } = chosen.model else { panic!("{:?}", chosen.model) };
+    let direct = plan(Job { solver: Some(Solver::Direct), fixed_kernel: true, ..Job::new(40) });
+    let sample = Statistics::of(&direct, &survey(&job).sample().unwrap(), 0).unwrap();
+    assert_eq!(Solution::new(&direct, &sample, &job.penalties()).unwrap().ridge, ridge);
+    let found = fit_rows(all.clone(), kernel.clone(), &job, &Heed::default()).unwrap();
+    let fact = |name: &str| found.model.card.iter().find(|fact| fact.name == name).unwrap().value.to_string();
+    assert_eq!(fact("solver"), "conjugate gradients");
+}
