@@ -786,19 +786,37 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         ``None`` keeps the kernel as it is.
     n_restarts_optimizer : int, default 0
         Further runs from random places.
+    landmarks : int, default None
+        Two classes: learn through at most so many rows that stand for all, for many rows, in a pass over them for each step of
+        Newton's method. The kernel is tuned on 1,000 rows. ``None`` for all rows as they are.
     random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    log_marginal_likelihood_value_ : float
+        In Laplace's approximation; with ``landmarks`` that of the process that they span.
     """
 
-    def __init__(self, kernel=None, *, optimizer="fmin_l_bfgs_b", n_restarts_optimizer=0, random_state=None):
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        optimizer="fmin_l_bfgs_b",
+        n_restarts_optimizer=0,
+        landmarks=None,
+        random_state=None,
+    ):
         self.kernel = kernel
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
+        self.landmarks = landmarks
         self.random_state = random_state
 
     def fit(self, X, y):
         """Fits to labels of any kind."""
         X, codes, _, names = self._labels(X, y, None)
-        self._tune("gpc", X, names, self._target(codes))
+        landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
+        self._tune("gpc", X, names, self._target(codes), landmarks=landmarks)
         return self
 
 

@@ -79,6 +79,10 @@ def test_it_is_the_exact_fit_with_these_landmarks(data):
     assert model.certificate.holds
 
 
+def pd_rows(folder):
+    return pa.concat_tables([pq.read_table(p) for p in sorted(folder.iterdir())]).to_pandas()
+
+
 def pd_points(expansion):
     import pandas as pd
 
@@ -367,7 +371,7 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
 
     options = OPTIONS | {"model": "klr", "alpha": 0.3}
     fit = distributed.fit(classes, "where", **options)
-    rows = pa.concat_tables([pq.read_table(p) for p in sorted(classes.iterdir())]).to_pandas()
+    rows = pd_rows(classes)
     model = fit.expansion
     assert model.classes == ["far", "near"] and fit.statistics is None and fit.bounds(rows[model.feature_names].iloc[:3]) is None
     scores = model.predict(rows[model.feature_names])
@@ -385,6 +389,29 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
     pq.write_table(pa.Table.from_pandas(extra, preserve_index=False), classes / "rows-9.parquet")
     with pytest.raises(ValueError, match="3 classes"):
         distributed.fit(classes, "where", **options)
+
+
+def test_a_process_of_classes_is_scikit_learns(classes, client):
+    """With all rows as landmarks, whose probabilities scikit-learn integrates to three digits; and on Dask the same bits."""
+    from sklearn.gaussian_process import GaussianProcessClassifier
+    from sklearn.gaussian_process.kernels import RBF
+
+    rows = pd_rows(classes).iloc[:300]
+    numbers = ["a", "b"]
+    other = GaussianProcessClassifier(2.0 * RBF(0.7), optimizer=None).fit(rows[numbers], rows["where"])
+    kernel = riesz.kernels.Constant(2.0) * riesz.kernels.RBF(0.7)
+    own = riesz.GaussianProcessClassifier(kernel, optimizer=None, landmarks=300).fit(rows[numbers], rows["where"])
+    new = pd_rows(classes).iloc[300:600][numbers]
+    assert np.abs(own.predict_proba(new) - other.predict_proba(new)).max() < 1e-3
+    assert own.log_marginal_likelihood_value_ == pytest.approx(other.log_marginal_likelihood_value_, abs=1e-3)
+    options = {"model": "gpc", "landmarks": 40, "features": numbers}
+    fit = distributed.fit(classes, "where", **options)
+    there = distributed.fit(classes, "where", **options, engine=client)
+    assert np.array_equal(there.expansion.coef, fit.expansion.coef)
+    mean, sd = fit.expansion.predict(new, return_std=True)
+    assert np.array_equal(there.expansion.predict(new, return_std=True)[1], sd) and sd.min() > 0
+    with pytest.raises(ValueError, match="not to 'gpc'"):
+        distributed.fit(classes, "where", **options, sample_weight="weight")
 
 
 def test_classes_are_named_whatever_they_are(tmp_path):

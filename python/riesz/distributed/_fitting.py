@@ -153,11 +153,12 @@ def fit(
     """Kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the kernel's functions of so many landmarks
     and a constant; or with ``model="gp"`` a Gaussian process that knows all rows through them (Titsias 2009), whose kernel and
     noise are learnt from 10,000 rows of the sample and 500 landmarks; or with ``model="klr"`` logistic regression of two classes,
-    ``min_f Σ_i w_i log(1 + exp(-s_i f(x_i))) + alpha/2 |f|²``.
+    ``min_f Σ_i w_i log(1 + exp(-s_i f(x_i))) + alpha/2 |f|²``; or with ``model="gpc"`` a Gaussian process that tells two classes
+    apart, in Laplace's approximation, whose kernel is tuned on 1,000 rows.
 
     Rows are read three times, or four: for a sample of which landmarks are drawn (randomly pivoted Cholesky) and columns
-    standardised, for statistics, and for corrections of the solution. Logistic regression reads them some eight times, once for
-    each step of Newton's method, and conjugate gradients some twenty times. The result does not depend on files, row groups,
+    standardised, for statistics, and for corrections of the solution. Classifiers read them some eight times, once for each step
+    of Newton's method, and conjugate gradients some twenty times. The result does not depend on files, row groups,
     order, engine or workers.
 
     Parameters
@@ -165,11 +166,11 @@ def fit(
     data : path, pattern, folder, or list of them
         Parquet files that all workers see.
     target : str or list of str
-        The column or columns to predict; of a logistic regression text, truth values or two numbers.
+        The column or columns to predict; of a classifier text, truth values or two numbers.
     landmarks : int
         Rows that stand for all, at most. Cost is ``rows * landmarks²``, memory of a worker some ``40 landmarks²`` bytes, and with
         ``alpha="auto"`` that for every fold.
-    model : {"krr", "gp", "klr"}
+    model : {"krr", "gp", "klr", "gpc"}
         A Gaussian process has one target and no weights, and its expansion a posterior: standard deviations, covariances.
         ``alpha``, ``fit_intercept`` and ``folds`` are those of regressions with a ridge, ``corrections``, ``solver`` and
         ``tolerance`` of kernel ridge regression.
@@ -218,29 +219,33 @@ def fit(
             raise ValueError(f"{name} = {count!r}: it is a whole number from {least}")
     if not isinstance(alpha, str) and not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
-    if model not in ("krr", "gp", "klr"):
-        raise ValueError(f"model = {model!r}: it is 'krr', 'gp' or 'klr'")
+    if model not in ("krr", "gp", "klr", "gpc"):
+        raise ValueError(f"model = {model!r}: it is 'krr', 'gp', 'klr' or 'gpc'")
+    classified = model in ("klr", "gpc")
     if solver not in ("auto", "direct", "cg"):
         raise ValueError(f"solver = {solver!r}: it is 'auto', 'direct' or 'cg'")
     if not 0 < tolerance < 1:
         raise ValueError(f"tolerance = {tolerance!r}: it is a number between 0 and 1")
     if model != "krr" and (solver != "auto" or tolerance != 1e-3):
         raise ValueError(f"solver and tolerance belong to model 'krr', not to '{model}'")
-    if model == "klr" and len(targets) > 1:
-        raise ValueError(f"model 'klr' has one target, and {len(targets)} are given: fit one model for each")
+    if classified and len(targets) > 1:
+        raise ValueError(f"model '{model}' has one target, and {len(targets)} are given: fit one model for each")
+    if model == "gpc" and sample_weight is not None:
+        raise ValueError("sample_weight belongs to models 'krr' and 'klr', not to 'gpc'")
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'")
-    rows = opened(data, targets, features, sample_weight, categorical, classes=model == "klr")
+    rows = opened(data, targets, features, sample_weight, categorical, classes=classified)
     kinds: dict[str, Any] = {
         "krr": "ridge",
         "gp": {"process": PROCESS | ({"tune": "noise"} if fixed_kernel else {})},
-        "klr": {"classes": {"names": []}},
+        "klr": {"classes": {"names": [], "by": "regression"}},
+        "gpc": {"classes": {"names": [], "by": {"process": {"restarts": 0}}}},
     }
     asked: dict[str, Any] = {
         "landmarks": int(landmarks),
         "ridge": None if isinstance(alpha, str) else float(alpha),
         "folds": int(folds),
-        "intercept": fit_intercept,
+        "intercept": fit_intercept and model != "gpc",
         "fixed_kernel": fixed_kernel,
         "corrections": int(corrections) if model == "krr" else 0,
         "solver": None if solver == "auto" else solver,
@@ -263,7 +268,7 @@ def fit(
             raise ValueError(f"the target '{targets[0]}' has one value only, '{rows.classes[0]}': there is nothing to tell apart")
         if len(rows.classes) != 2:
             raise ValueError(
-                f"the target '{targets[0]}' has {len(rows.classes)} classes, and logistic regression through landmarks takes "
+                f"the target '{targets[0]}' has {len(rows.classes)} classes, and classification through landmarks takes "
                 "two: fit one model for each class against the others"
             )
         asked["kind"]["classes"]["names"] = list(rows.classes)

@@ -91,7 +91,7 @@ pub struct Args {
     #[command(flatten)]
     pub protection: SettingArgs<Protected>,
     /// (gp, gpc, others with --bootstrap or --jackknife) Keep the posterior in the file: 'predict --std', 'explain --covariance' and the class probabilities of
-    /// gpc need it; of krr with --landmarks it is what landmarks leave out, by an estimate. It adds 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; refits add 8 n each
+    /// gpc need it; of krr and klr with --landmarks it is what landmarks leave out, by an estimate. It adds 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; refits add 8 n each
     #[arg(long)]
     pub posterior: bool,
     /// (with --landmarks) Folder in which what is done is kept, unit by unit: the same command goes on from there after whatever stopped it
@@ -121,9 +121,8 @@ impl Args {
             given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| kind.admit(input));
         admitted.map_err(SettingArgs::<OfModel>::flagged)?;
         // Refits are kept as a posterior is; those of regressions through landmarks are at hand.
-        let mut refits = vec!["bootstrap", "jackknife"];
-        refits.extend((kind.predicts == Predicts::Numbers).then_some("landmarks"));
-        let refits = refits.iter().any(|name| self.settings.value(name).is_some());
+        let refits =
+            ["bootstrap", "jackknife", "landmarks"].iter().any(|name| self.settings.value(name).is_some());
         if self.posterior && !refits {
             kind.needs("posterior", |kind| kind.posterior).map_err(SettingArgs::<OfModel>::flagged)?;
         }

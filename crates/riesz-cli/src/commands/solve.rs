@@ -21,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   riesz solve DIR/PLAN -o model.riesz                     from the statistics of all units in the folder
   riesz solve DIR/PLAN --statistics all.stat -o model.riesz    from merged ones
-  until riesz solve DIR/PLAN -o model.riesz; do           klr and conjugate gradients: pass by pass
+  until riesz solve DIR/PLAN -o model.riesz; do           klr, gpc and conjugate gradients: pass by pass
     for unit in 0 1 2 3; do riesz statistics DIR/PLAN --unit $unit --pass; done; done";
 
 /// Arguments of `solve`.
@@ -34,7 +34,7 @@ pub struct Args {
     /// Merged statistics; without, those of all units in the folder
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub statistics: Option<PathBuf>,
-    /// (krr) Keep in the file what landmarks leave out, by an estimate: for 'predict --std' and 'explain --covariance'. The posterior of gp is always kept
+    /// (krr, klr) Keep in the file what landmarks leave out, by an estimate: for 'predict --std' and 'explain --covariance'. The posterior of gp and gpc is always kept
     #[arg(long)]
     pub posterior: bool,
     /// Model file to write

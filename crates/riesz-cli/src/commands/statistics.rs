@@ -28,7 +28,7 @@ pub struct Args {
     /// Units to work on, counted from 0
     #[arg(long = "unit", value_name = "N", required = true, num_args = 1.., value_delimiter = ',')]
     pub units: Vec<u64>,
-    /// Not the statistics, but what the unit's rows say of the coefficients of the last 'riesz solve': for corrections, and all there is of klr and of conjugate gradients
+    /// Not the statistics, but what the unit's rows say of the coefficients of the last 'riesz solve': for corrections, and all there is of klr, gpc and of conjugate gradients
     #[arg(long)]
     pub pass: bool,
 }

@@ -38,7 +38,7 @@ impl Request {
             }
         }
         plain.roles.classes = None;
-        if let Kind::Classes { names } = &mut plain.job.kind {
+        if let Kind::Classes { names, .. } = &mut plain.job.kind {
             names.clear();
         }
         let bytes = serde_json::to_vec(&plain).unwrap_or_default();

@@ -258,6 +258,19 @@ fn classes_are_learnt_in_passes() {
         "fit DIABETES --target sex --model klr --landmarks 20 --class-weight balanced -o m.riesz",
         "without landmarks",
     );
+    // A Gaussian process likewise: with its posterior, probabilities are averages.
+    let fit = "fit a --target where --model gpc --landmarks 50 --kernel rbf";
+    let (_, err) = place.good(&format!("{fit} --posterior --checkpoint work -o g.riesz"));
+    assert!(err.contains("log marginal likelihood") && err.contains("passes"), "{err}");
+    let (out, _) = place.good(&format!("{fit} --checkpoint other --plan-only"));
+    pass_by_pass(&place, out.trim(), 3);
+    let (told, _) = place.good("predict g.riesz a/0.csv --std");
+    assert_eq!(place.good("predict s.riesz a/0.csv --std").0, told);
+    assert!(told.lines().next().unwrap().contains("probability"), "{told}");
+    // Logistic regression keeps what landmarks leave out.
+    place.good("fit a --target where --model klr --landmarks 50 --ridge 0.1 --posterior -o k.riesz");
+    place.good("predict k.riesz a/0.csv --std");
+    place.bad(&format!("{fit} --ridge 0.1 -o m.riesz"), "ridge");
     place.write("three.csv", "x,y\n1,a\n2,b\n3,c\n4,a\n");
     place.bad("fit three.csv --target y --model klr --landmarks 2 -o m.riesz", "takes two");
 }

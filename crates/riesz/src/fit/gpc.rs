@@ -4,13 +4,16 @@ use std::sync::atomic::AtomicBool;
 
 use super::evidence::{self, Maximum, Search};
 use super::laplace::{Likelihood, Mode, mode};
-use super::task::{FIXED_KERNEL, Fitted, ModelKind, Predicts, RESTARTS, Task, no_job};
+use super::nystrom::{Classifier, Job, Kind};
+use super::task::{FIXED_KERNEL, Fitted, LANDMARKS, ModelKind, Predicts, RESTARTS, Task};
+use super::through_landmarks;
 use crate::error::Result;
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Known, Posterior};
+use crate::setting::SettingValues;
 use crate::stop::Watch;
 use crate::table::Table;
 
@@ -19,14 +22,25 @@ pub(super) static KIND: ModelKind = ModelKind {
     name: "gpc",
     help: "Gaussian process classification, two or more classes",
     predicts: Predicts::Class,
-    settings: &[&RESTARTS, &FIXED_KERNEL],
+    settings: &[&LANDMARKS, &RESTARTS, &FIXED_KERNEL],
     takes: &[],
     posterior: true,
     fit: fit_task,
-    job: no_job,
+    job: landmark_job,
 };
 
+/// What settings ask of a fit through landmarks.
+fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
+    let job = through_landmarks::job(settings, seed, &[])?;
+    let by = Classifier::Process { restarts: settings.count(RESTARTS.name).unwrap_or(0) };
+    let kind = Kind::Classes { names: Vec::new(), by };
+    Ok(job.map(|job| Job { corrections: 0, intercept: false, kind, ..job }))
+}
+
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+    if let Some(job) = landmark_job(&task.settings, task.seed)? {
+        return through_landmarks::fit_classes(task, job);
+    }
     let (labels, classes) = task.labels()?;
     let mut estimator = GaussianProcessClassifier::new(task.kernel.clone());
     estimator.tune = !task.fixed_kernel();

@@ -4,7 +4,7 @@ use super::KernelLogisticRegression;
 use super::bootstrap::{BOOTSTRAP, PROTECTED, Refit, by_class, refitted};
 use super::labels::row_weights;
 use super::logistic::{NewtonState, SEARCH_TOLERANCE};
-use super::nystrom::{Job, Kind};
+use super::nystrom::{Classifier, Job, Kind};
 use super::search::{RIDGES, Search};
 use super::selection::ClassScore;
 use super::task::{
@@ -42,7 +42,7 @@ pub(super) static KIND: ModelKind = ModelKind {
 
 fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     if let Some(job) = landmark_job(&task.settings, task.seed)? {
-        return fit_classes(task, job);
+        return through_landmarks::fit_classes(task, job);
     }
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
@@ -100,14 +100,6 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let dense = [CLASS_WEIGHT.name, SEARCH_ROWS.name, MAX_ITER.name, BOOTSTRAP.name];
     let job = through_landmarks::job(settings, seed, &dense)?;
-    let kind = Kind::Classes { names: Vec::new() };
+    let kind = Kind::Classes { names: Vec::new(), by: Classifier::Regression };
     Ok(job.map(|job| Job { corrections: 0, kind, ..job }))
-}
-
-/// The fit through landmarks.
-fn fit_classes(task: &Task<'_>, mut job: Job) -> Result<Fitted> {
-    let (labels, classes) = task.labels()?;
-    super::check_labels(task.x, labels, classes)?;
-    job.kind = Kind::Classes { names: classes.to_vec() };
-    through_landmarks::fit(task, Matrix::column_vector(labels.iter().map(|&l| l as f64).collect()), &job)
 }

@@ -49,6 +49,7 @@ pub use logistic::{KernelLogisticRegression, KlrFit, NewtonState};
 pub use models::MODELS;
 pub use penalty::Penalty;
 pub use ridge::{KernelRidge, RidgeFit};
+pub(crate) use sparse_gp::Laplace;
 pub use sparse_gp::{KernelSums, Landmarks, SparseGaussianProcess, SparseGpFit, SparsePosterior};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,

@@ -1,6 +1,6 @@
 //! What fits of many kinds through landmarks share: what settings ask of them, and how they learn from rows in memory.
 
-use super::nystrom::{Heed, Job, Rows, fit_rows};
+use super::nystrom::{Heed, Job, Kind, Rows, fit_rows};
 use super::task::{FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, RIDGE, Task};
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
@@ -27,6 +27,16 @@ pub(super) fn job(settings: &SettingValues, seed: u64, dense: &[&'static str]) -
         seed,
         ..standard
     }))
+}
+
+/// The fit of the task's rows to their classes.
+pub(super) fn fit_classes(task: &Task<'_>, mut job: Job) -> Result<Fitted> {
+    let (labels, classes) = task.labels()?;
+    super::check_labels(task.x, labels, classes)?;
+    if let Kind::Classes { names, .. } = &mut job.kind {
+        names.extend_from_slice(classes);
+    }
+    fit(task, Matrix::column_vector(labels.iter().map(|&l| l as f64).collect()), &job)
 }
 
 /// The fit of the task's rows to targets.

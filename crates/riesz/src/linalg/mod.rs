@@ -360,6 +360,25 @@ impl Cholesky {
         faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b, par());
     }
 
+    /// The same for the first rows and columns of L, as many as B has rows.
+    pub(crate) fn solve_first_upper_in_place(&self, b: &mut Matrix) {
+        let n = b.rows();
+        let upper = self.lower.view().submatrix(0, 0, n, n).transpose();
+        faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b.view_mut(), par());
+    }
+
+    /// `Lᵀ B`.
+    pub(crate) fn upper_times(&self, b: &Matrix) -> Matrix {
+        let mut out = Matrix::zeros(b.rows, b.cols);
+        for i in 0..b.rows {
+            let from = b.row(i);
+            for (sums, l) in out.data.chunks_exact_mut(b.cols).zip(&self.lower.row(i)[..=i]) {
+                sums.iter_mut().zip(from).for_each(|(s, v)| *s += l * v);
+            }
+        }
+        out
+    }
+
     /// `L B`.
     pub fn lower_times(&self, b: &Matrix) -> Matrix {
         let mut out = Matrix::zeros(b.rows, b.cols);

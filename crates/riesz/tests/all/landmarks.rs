@@ -1,7 +1,11 @@
 //! How far fits through landmarks are from those with all rows as support points, against the latter.
 
 use riesz::explanation::Source;
-use riesz::fit::nystrom::{Choice, Model, Penalties, Plan, Rows, Solution, Statistics, Survey};
+use riesz::fit::nystrom::{
+    Beginning, Choice, Classifier, Fitting, Job, Kind, Learning, Model, Needs, Pass, Penalties, Plan, Rows,
+    Solution, Solver, Statistics, Survey,
+};
+use riesz::fit::{Fitted, GaussianProcess, KernelLogisticRegression, Tune};
 use riesz::linalg::Cholesky;
 use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Posterior, Question};
 
@@ -95,7 +99,8 @@ fn what_landmarks_leave_out_is_covered() {
         let statistics = Statistics::of(&plan, &rows, 0).unwrap();
         let penalties = Penalties { ridges: vec![case.ridge], intercept: true };
         let solution = Solution::new(&plan, &statistics, &penalties).unwrap();
-        let (model, (distance, covariance)) = (solution.model().unwrap(), solution.missing().unwrap());
+        let (model, missing) = (solution.model().unwrap(), solution.missing().unwrap());
+        let (distance, covariance) = (&missing.distances, &missing.covariance);
         let full = dense(&rows, &kernel, case.ridge);
 
         let new = s.normals(400, d);
@@ -127,4 +132,134 @@ fn what_landmarks_leave_out_is_covered() {
     ratios.sort_by(f64::total_cmp);
     assert!(ratios[0] > 0.003 && ratios[ratios.len() / 2] > 0.15, "{ratios:?}");
     assert!(largest > 20.0 * smallest, "{smallest} {largest}");
+}
+
+/// A fit through landmarks of rows in memory.
+fn through(job: &Job, kernel: &Kernel, rows: &Rows) -> (Plan, Fitted) {
+    let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
+    survey.add(rows).unwrap();
+    let plan = job.plan(&survey, job.tuned(&survey, kernel.clone()).unwrap()).unwrap();
+    let statistics;
+    let beginning = match plan.needs() {
+        Needs::Statistics => {
+            statistics = Statistics::of(&plan, rows, 0).unwrap();
+            Beginning::Statistics(&statistics)
+        }
+        Needs::Survey => Beginning::Survey(&survey),
+        Needs::Nothing => Beginning::Nothing,
+    };
+    let mut fitting = Fitting::new(&plan, job, beginning).unwrap();
+    while let Some(coefficients) = fitting.wants().cloned() {
+        fitting.take(&Pass::of(&plan, &coefficients, rows, 0).unwrap()).unwrap();
+    }
+    let fitted = fitting.fitted().unwrap();
+    (plan, fitted)
+}
+
+/// What a model's card says.
+fn said(fitted: &Fitted, name: &str) -> f64 {
+    let own = fitted.model.card.iter().find(|fact| fact.name.starts_with(name)).unwrap();
+    own.value.parse().unwrap()
+}
+
+/// The distance that it says.
+fn estimated(fitted: &Fitted) -> f64 {
+    said(fitted, "distance from all rows")
+}
+
+/// Rows of five columns whose target is a sum of waves, with noise.
+fn waves(n: usize, noise: f64, seed: u64) -> Rows {
+    let mut s = Stream(seed);
+    let (x, ways, errors) = (s.normals(n, 5), s.normals(6, 5), s.normals(n, 1));
+    let y = (0..n).map(|i| {
+        let along = |w: usize| -> f64 { x.row(i).iter().zip(ways.row(w)).map(|(x, w)| x * w).sum() };
+        (0..6).map(|w| (0.9 * along(w)).sin()).sum::<f64>() + noise * errors.get(i, 0)
+    });
+    let y = Matrix::column_vector(y.collect());
+    Rows::new(x, y, None).unwrap()
+}
+
+/// The same of logistic regression, against the dense one: the curvature at the optimum is the inner product.
+#[test]
+fn what_landmarks_leave_out_of_classes_is_covered() {
+    let (mut all, mut ratios) = (Vec::new(), Vec::new());
+    for (seed, (ridge, landmarks, lengthscale)) in
+        [(0.3, 60, 2.0), (1.0, 120, 2.0), (3.0, 60, 1.5), (0.1, 200, 3.0)].into_iter().enumerate()
+    {
+        let mut rows = waves(1000, 0.5, 70 + seed as u64);
+        rows.y.data_mut().iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.2)));
+        let labels: Vec<usize> = rows.y.data().iter().map(|y| *y as usize).collect();
+        let names = ["no".to_string(), "yes".to_string()];
+        let kernel = Kernel::gaussian(&[lengthscale; 5]);
+        let kind = Kind::Classes { names: names.to_vec(), by: Classifier::Regression };
+        let job = Job { ridge: Some(ridge), corrections: 0, kind, ..Job::new(landmarks) };
+        let (_, fitted) = through(&job, &kernel, &rows);
+        let full = KernelLogisticRegression::new(kernel, ridge).fit(&rows.x, &labels, &names).unwrap().model;
+        let new = Stream(seed as u64).normals(300, 5);
+        let posterior = Posterior::new(&fitted.model, fitted.covariance.as_ref().unwrap()).unwrap();
+        assert_eq!(posterior.source(), Source::Landmarks { doublings: 4 });
+        let (found, truth, sd) =
+            (fitted.model.predict(&new).unwrap(), full.predict(&new).unwrap(), posterior.sd(&new).unwrap());
+        let (off, share) = held(truth.data(), found.data(), sd.data());
+        assert!(share > 0.85, "case {seed}: {share} within");
+        all.push(share);
+        ratios.push(off / estimated(&fitted));
+    }
+    assert!(all.iter().sum::<f64>() / 4.0 > 0.93, "{all:?}");
+    assert!(ratios.iter().all(|ratio| (0.05..1.6).contains(ratio)), "{ratios:?}");
+}
+
+/// The same of the mean of a Gaussian process, against that of the process of all rows, from which it diverges no more than is said: a
+/// mean is within `√(2 KL)` of its deviations.
+#[test]
+fn what_landmarks_leave_out_of_a_process_is_known() {
+    let mut ratios = Vec::new();
+    for (seed, (noise, landmarks)) in [(0.5, 60), (0.5, 150), (0.1, 300)].into_iter().enumerate() {
+        let rows = waves(800, 0.5, 80 + seed as u64);
+        let kernel = Kernel::gaussian(&[2.0; 5]);
+        let learning = Learning { noise, tune: Tune::Nothing, normalize_y: false, restarts: 0 };
+        let job = Job { kind: Kind::Process(learning), corrections: 0, ..Job::new(landmarks) };
+        let (_, fitted) = through(&job, &kernel, &rows);
+        let mut dense = GaussianProcess::new(kernel, noise);
+        (dense.tune, dense.normalize_y) = (Tune::Nothing, false);
+        let dense = dense.fit(&rows.x, &rows.y).unwrap();
+        let new = Stream(seed as u64).normals(300, 5);
+        let (found, truth) = (fitted.model.predict(&new).unwrap(), dense.model.predict(&new).unwrap());
+        let sd = dense.posterior().sd(&new).unwrap();
+        let (off, _) = held(truth.data(), found.data(), sd.data());
+        ratios.push(off / estimated(&fitted));
+        let widest = (2.002 * said(&fitted, "divergence")).sqrt();
+        for i in 0..300 {
+            assert!((found[(i, 0)] - truth[(i, 0)]).abs() <= widest * sd[(i, 0)], "case {seed}, row {i}");
+        }
+        let (evidence, upper) = (dense.log_marginal_likelihood, said(&fitted, "evidence upper"));
+        assert!(
+            fitted.log_marginal_likelihood.unwrap() <= evidence && evidence <= upper + 1e-3 * upper.abs()
+        );
+    }
+    assert!(ratios.iter().all(|ratio| (0.1..1.6).contains(ratio)), "{ratios:?}");
+}
+
+/// Conjugate gradients say of what landmarks leave out about what the direct solution does, by a sample of the rows.
+#[test]
+fn what_landmarks_leave_out_of_gradients_is_covered() {
+    let mut all = Vec::new();
+    for (seed, (ridge, landmarks)) in [(0.3, 60), (3.0, 120), (1.0, 100)].into_iter().enumerate() {
+        let rows = waves(1500, 0.5, 90 + seed as u64);
+        let kernel = Kernel::gaussian(&[2.0; 5]);
+        let by = |solver| {
+            let job =
+                Job { ridge: Some(ridge), fixed_kernel: true, solver: Some(solver), ..Job::new(landmarks) };
+            through(&job, &kernel, &rows).1
+        };
+        let (own, direct) = (by(Solver::Cg), by(Solver::Direct));
+        let ratio = estimated(&own) / estimated(&direct);
+        assert!((0.7..1.4).contains(&ratio), "case {seed}: {ratio}");
+        let new = Stream(seed as u64).normals(300, 5);
+        let sd = Posterior::new(&own.model, own.covariance.as_ref().unwrap()).unwrap().sd(&new).unwrap();
+        let (found, truth) =
+            (own.model.predict(&new).unwrap(), dense(&rows, &kernel, ridge).predict(&new).unwrap());
+        all.push(held(truth.data(), found.data(), sd.data()).1);
+    }
+    assert!(all.iter().all(|share| *share > 0.85) && all.iter().sum::<f64>() / 3.0 > 0.93, "{all:?}");
 }

@@ -52,7 +52,7 @@ pub fn run(
         }
         _ => {
             request.roles.features = request.data.features(features, &args.categorical, &console)?;
-            if let Kind::Classes { names } = &mut request.job.kind {
+            if let Kind::Classes { names, .. } = &mut request.job.kind {
                 *names = classes(&request.data, &args.target[0], &console)?;
                 request.roles.classes = Some(names.clone());
             }
@@ -94,7 +94,7 @@ fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<Str
     match &found[0].kind {
         riesz::ColumnKind::Categorical { levels } if levels.len() == 2 => Ok(levels.clone()),
         riesz::ColumnKind::Categorical { levels } => Err(Failure::input(format!(
-            "the target '{target}' has {} classes, and logistic regression through landmarks takes two: fit one model for each class against the others",
+            "the target '{target}' has {} classes, and classification through landmarks takes two: fit one model for each class against the others",
             levels.len()
         ))),
         riesz::ColumnKind::Numeric => Err(Failure::input(format!("the target '{target}' holds no classes"))),

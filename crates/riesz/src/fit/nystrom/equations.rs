@@ -137,14 +137,11 @@ fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: 
     (0..plan.targets.len()).map(of).sum()
 }
 
-/// Coefficients of the first so many landmarks as those of all, with that of the constant, which without an intercept gives
-/// targets back the centres that they are less.
-pub(super) fn with_others(values: Matrix, plan: &Plan, landmarks: usize, intercept: bool) -> Matrix {
-    let (m, t) = (plan.landmarks.rows(), values.cols());
-    let mut all = Matrix::zeros(plan.size(), t);
-    (0..landmarks).for_each(|j| all.row_mut(j).copy_from_slice(values.row(j)));
-    for o in 0..t {
-        all[(m, o)] = if intercept { values[(landmarks, o)] } else { -plan.targets[o].center };
+/// Coefficients with that of the constant, which without an intercept gives targets back the centres that they are less.
+pub(super) fn with_constant(values: Matrix, plan: &Plan, intercept: bool) -> Matrix {
+    let mut all = values.into_data();
+    if !intercept {
+        all.extend(plan.targets.iter().map(|target| -target.center));
     }
-    all
+    Matrix::from_row_major(plan.size(), plan.targets.len(), all)
 }

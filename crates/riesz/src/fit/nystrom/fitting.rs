@@ -78,8 +78,8 @@ impl Fitting {
             (Model::Gradients { .. }, Beginning::Survey(survey)) => {
                 State::Ridge(Box::new(Solution::of_sample(plan, survey, job.intercept, job.tolerance)?))
             }
-            (Model::Classes { ridge, names }, Beginning::Nothing) => {
-                State::Classes(Box::new(Newton::new(plan, *ridge, job.intercept, names)?))
+            (Model::Classes { .. }, Beginning::Nothing) => {
+                State::Classes(Box::new(Newton::new(plan, job.intercept)?))
             }
             _ => {
                 let problem = "fits by this plan begin with something else than was given".into();
@@ -155,9 +155,7 @@ impl Fitting {
     pub fn fitted(&self) -> Result<Fitted> {
         match &self.state {
             State::Ridge(own) => of_ridge(own),
-            State::Classes(own) => {
-                Ok(Fitted { chosen: Some(own.ridge), iterations: vec![own.passes], ..own.model()?.into() })
-            }
+            State::Classes(own) => own.fitted(),
             State::Process(own) => Ok(Fitted::clone(own)),
         }
     }
@@ -210,6 +208,6 @@ fn of_ridge(solution: &Solution) -> Result<Fitted> {
     }
     warnings.extend(rounded(solution));
     let model = noted(solution.model()?, facts);
-    let covariance = solution.missing().map(|(_, covariance)| covariance.clone());
+    let covariance = solution.missing().map(|own| own.covariance.clone());
     Ok(Fitted { covariance, warnings, chosen: Some(solution.ridge), ..model.into() })
 }

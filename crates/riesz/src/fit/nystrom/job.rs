@@ -3,16 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::equations::Penalties;
-use super::plan::{Choice, Model, Plan};
+use super::plan::{Choice, Latent, Model, Plan};
 use super::process::Learning;
 use super::ridge::Solution;
+use super::rows::Rows;
 use super::statistics::Statistics;
 use super::survey::Survey;
 use crate::error::{Error, Result};
-use crate::fit::KernelRidge;
 use crate::fit::search::RIDGES;
 use crate::fit::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use crate::fit::task::{Target, Task};
+use crate::fit::{GaussianProcessClassifier, KernelRidge};
 use crate::kernel::Kernel;
 use crate::stop::Watch;
 use crate::table::Column;
@@ -99,10 +100,25 @@ pub enum Kind {
     Ridge,
     /// A Gaussian process.
     Process(Learning),
-    /// Logistic regression of these two classes, whose target is 0 and 1; the ridge is given, or the one with the least log loss on folds of 1,000 rows.
+    /// Two classes, whose target is 0 and 1.
     Classes {
         /// Their names.
         names: Vec<String>,
+        /// How they are told apart.
+        by: Classifier,
+    },
+}
+
+/// How two classes are told apart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Classifier {
+    /// By logistic regression, whose ridge is given, or the one with the least log loss on folds of 1,000 rows.
+    Regression,
+    /// By a Gaussian process, in Laplace's approximation. The kernel is tuned by the evidence of 1,000 rows, unless it is kept.
+    Process {
+        /// Further starts.
+        restarts: usize,
     },
 }
 
@@ -148,27 +164,60 @@ impl Job {
                 let (kernel, prior) = learning.prior(&survey.sample()?, kernel, self.landmarks, self.seed)?;
                 Ok((kernel, Model::Process(prior)))
             }
-            Kind::Classes { names } => {
-                let (kernel, ridge) = self.of_classes(survey, kernel, names)?;
-                Ok((kernel, Model::Classes { ridge, names: names.clone() }))
+            Kind::Classes { names, by } => {
+                let [_, _] = names[..] else {
+                    let problem = format!(
+                        "has {} classes, and classification through landmarks takes two",
+                        names.len()
+                    );
+                    return Err(Error::Target { name: "target".into(), problem });
+                };
+                let (kernel, by) = match by {
+                    Classifier::Regression => self.of_regression(survey, kernel, names)?,
+                    Classifier::Process { restarts } => {
+                        (self.of_process(survey, kernel, names, *restarts)?, Latent::Process)
+                    }
+                };
+                Ok((kernel, Model::Classes { names: names.clone(), by }))
             }
         }
     }
 
-    fn of_classes(&self, survey: &Survey, kernel: Kernel, names: &[String]) -> Result<(Kernel, f64)> {
-        let [_, _] = names else {
-            let problem =
-                format!("has {} classes, and logistic regression through landmarks takes two", names.len());
-            return Err(Error::Target { name: "target".into(), problem });
-        };
+    fn of_regression(&self, survey: &Survey, kernel: Kernel, names: &[String]) -> Result<(Kernel, Latent)> {
         if let Some(ridge) = self.ridge {
-            return Ok((kernel, ridge));
+            return Ok((kernel, Latent::Penalised(ridge)));
         }
         let sample = survey.sample()?;
-        let labels = sample.y.data().iter().map(|y| usize::from(*y > 0.0)).collect();
-        let mut task = Task::new(&sample.x, Target::Classes { labels, classes: names.to_vec() }, kernel);
+        let target = Target::Classes { labels: labels(&sample), classes: names.to_vec() };
+        let mut task = Task::new(&sample.x, target, kernel);
         (task.sample_weight, task.seed) = (sample.weights.clone(), self.seed);
-        crate::fit::logistic_landmarks::chosen(&task, self.folds, self.fixed_kernel, self.intercept)
+        let (folds, fixed) = (self.folds, self.fixed_kernel);
+        let (kernel, ridge) = crate::fit::logistic_landmarks::chosen(&task, folds, fixed, self.intercept)?;
+        Ok((kernel, Latent::Penalised(ridge)))
+    }
+
+    fn of_process(
+        &self,
+        survey: &Survey,
+        kernel: Kernel,
+        names: &[String],
+        restarts: usize,
+    ) -> Result<Kernel> {
+        if self.fixed_kernel {
+            return Ok(kernel);
+        }
+        let some = survey.sample()?.first(PROCESS_TUNED_ON);
+        let labels = labels(&some);
+        if labels.iter().all(|label| *label == labels[0]) {
+            let (only, rows) = (&names[labels[0]], some.len());
+            let problem = format!(
+                "is '{only}' in all of the {rows} rows that the kernel is tuned on: give the kernel, and --fixed-kernel"
+            );
+            return Err(Error::Target { name: "target".into(), problem });
+        }
+        let start =
+            GaussianProcessClassifier { restarts, seed: self.seed, ..GaussianProcessClassifier::new(kernel) };
+        Ok(start.fit(&some.x, &labels, names)?.model.kernel)
     }
 
     fn of_ridge(&self, survey: &Survey, kernel: Kernel) -> Result<Kernel> {
@@ -223,6 +272,13 @@ impl Job {
 
 /// Rows on which length scales are tuned.
 const TUNED_ON: usize = 2000;
+/// And on which a classifier's kernel is: evidence takes some ten times as long.
+const PROCESS_TUNED_ON: usize = 1000;
+
+/// Classes of rows whose target is 0 or 1.
+fn labels(rows: &Rows) -> Vec<usize> {
+    rows.y.data().iter().map(|y| usize::from(*y > 0.0)).collect()
+}
 
 #[cfg(test)]
 mod tests {

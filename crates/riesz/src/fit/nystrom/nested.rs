@@ -1,5 +1,5 @@
 //! How far a fit through landmarks is from the one with all rows as support points, estimated from fits with half of the
-//! landmarks, half of these, and so on, which the same statistics give.
+//! landmarks, half of these, and so on, which the same matrix gives.
 //!
 //! The fit with m landmarks minimises what the one with all rows minimises, over fewer functions. So it is that one's projection,
 //! in the inner product of the objective, and what every doubling of landmarks adds is orthogonal to all that was there
@@ -8,12 +8,18 @@
 //! last, until landmarks are all rows or explain the kernel. Where a prediction or a Shapley value is larger or smaller than most
 //! in what the last doublings added, it is expected to be so in what is missing.
 //!
+//! So fits with fewer landmarks are projections too, of the one with all, and nothing is fitted again: with `A = LLᵀ` the matrix
+//! of the equations and θ its solution, the first s coefficients alone are `θ_s` with `L_sᵀθ_s` the first s numbers of `Lᵀθ`.
+//! Where an objective is not quadratic, as that of logistic regression, A is its curvature at the solution; where equations are
+//! those of a sample of the rows, projections are in the inner product of the sample.
+//!
 //! That is no bound: nothing in a fit through landmarks rules out what it has not seen.
 
 use super::landmarks::NOTHING;
 use super::plan::Plan;
-use super::statistics::Statistics;
-use crate::linalg::{Matrix, dot};
+use super::sample::penalty_times;
+use crate::explanation::Fact;
+use crate::linalg::{Cholesky, Matrix, dot};
 use crate::posterior::{Covariance, Known, Refitted};
 
 /// Doublings that are looked at.
@@ -28,7 +34,7 @@ const STUDENT: [f64; 3] = [4.302_653 / 1.959_964, 3.182_446 / 1.959_964, 2.776_4
 const LEAST: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 /// How many landmarks the smaller fits have, from half on.
-pub(super) fn sizes(landmarks: usize) -> Vec<usize> {
+fn sizes(landmarks: usize) -> Vec<usize> {
     (1..=DOUBLINGS).map(|k| landmarks >> k).filter(|m| *m > 0).collect()
 }
 
@@ -40,52 +46,128 @@ fn distance(last: f64, before: f64, doublings: f64) -> f64 {
     last * (1..=doublings.ceil() as i32).map(part).sum::<f64>().sqrt()
 }
 
-/// The root mean square over rows of how far predictions are from those of the fit with all rows, one a target, and how far
-/// anything linear in the model is, as a covariance; `None` with less than two doublings to look at, and for some of the plan's
-/// rows that are fewer than landmarks. `fits` are coefficients of all landmarks, of half of them, and so on (landmarks and
-/// constant × targets), from the statistics of the same rows.
-pub(super) fn missing(
-    plan: &Plan,
-    statistics: &Statistics,
-    fits: &[Matrix],
-) -> Option<(Vec<f64>, Covariance)> {
-    let (m, t) = (plan.landmarks.rows(), plan.targets.len());
-    let rows = statistics.rows();
-    if fits.len() < 3 || rows <= m as u64 && rows != plan.rows {
-        return None;
+/// How far a fit is estimated to be from the one with all rows as support points.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    /// The root mean square over rows of what predictions are off, one a target.
+    pub distances: Vec<f64>,
+    /// What anything linear in the model is off.
+    pub covariance: Covariance,
+}
+
+impl Missing {
+    /// For a model's card.
+    pub(super) fn facts(&self) -> Vec<Fact> {
+        let one = self.distances.len() == 1;
+        let of = |o: usize| if one { String::new() } else { format!(" (target {})", o + 1) };
+        let name = |o: usize| format!("distance from all rows as support points, estimated{}", of(o));
+        self.distances.iter().enumerate().map(|(o, distance)| Fact::measured(name(o), *distance)).collect()
     }
-    let sums = statistics.sums(plan, |_| true);
-    let weight = sums.gram[(m, m)];
-    // Landmarks that explain the kernel leave nothing to others.
-    let explained = plan.unexplained <= 10.0 * NOTHING;
-    let doublings = if explained { 0.0 } else { (rows as f64 / m as f64).log2().max(0.0) };
-    let rounding = plan.rounding(rows, 1) / weight.sqrt();
-    let (mut distances, mut all) = (Vec::new(), Vec::new());
-    for o in 0..t {
-        let steps: Vec<Vec<f64>> = fits
-            .windows(2)
-            .map(|two| two[0].column(o).iter().zip(two[1].column(o)).map(|(a, b)| a - b).collect())
-            .collect();
-        let size = |step: &Vec<f64>| (dot(step, &sums.gram.matvec(step)).max(0.0) / weight).sqrt();
-        let sizes: Vec<f64> = steps.iter().map(size).collect();
-        let distance = distance(sizes[0], sizes[1], doublings);
-        // Of steps that are no larger than rounding nothing is known but their size.
-        let known = |k: usize| sizes[k] > rounding * dot(&steps[k], &steps[k]).sqrt();
-        let count = (0..steps.len()).filter(|k| known(*k)).count();
-        if distance > 0.0 && count < 2 {
+}
+
+/// A solution, and the matrix that it solves.
+pub(super) struct Solved<'s> {
+    pub plan: &'s Plan,
+    /// Of `A = KᵀWK + λP`, by landmarks and, where it is learnt, the constant.
+    pub factor: &'s Cholesky,
+    /// λ.
+    pub ridge: f64,
+    /// θ, landmarks (and more) × targets.
+    pub values: &'s Matrix,
+    /// How many rows the fit is of.
+    pub rows: u64,
+    /// The sum of the weights W of the rows that A is of.
+    pub weight: f64,
+    /// The norm of what K was rounded by in A.
+    pub rounding: f64,
+}
+
+impl Solved<'_> {
+    /// `None` with less than two doublings to look at, and for some of the plan's rows that are fewer than landmarks. Cost
+    /// O(landmarks² targets).
+    pub fn missing(&self) -> Option<Missing> {
+        let (plan, size, weight) = (self.plan, self.factor.size(), self.weight);
+        let (m, t) = (plan.landmarks.rows(), plan.targets.len());
+        let few = self.rows <= m as u64 && self.rows != plan.rows;
+        let sizes = sizes(m);
+        if sizes.len() < 2 || few || weight.is_nan() || weight <= 0.0 {
             return None;
         }
-        let wide = STUDENT[(count.max(2) - 2).min(STUDENT.len() - 1)] / (count.max(1) as f64).sqrt();
-        let (mut coef, mut intercept) = (Matrix::zeros(m, steps.len()), vec![0.0; steps.len()]);
-        for (k, (step, size)) in steps.iter().zip(&sizes).enumerate().filter(|(k, _)| known(*k)) {
-            let scale = wide * distance / size;
-            (0..m).for_each(|j| coef[(j, k)] = scale * step[j]);
-            intercept[k] = scale * step[m];
+        // Landmarks that explain the kernel leave nothing to others.
+        let explained = plan.unexplained <= 10.0 * NOTHING;
+        let doublings = if explained { 0.0 } else { (self.rows as f64 / m as f64).log2().max(0.0) };
+        let values = Matrix::from_row_major(size, t, self.values.data()[..size * t].to_vec());
+        let at = self.factor.upper_times(&values);
+        let mut steps = Vec::new();
+        let mut last = values;
+        for own in sizes {
+            let smaller = self.first(&at, own);
+            last.data_mut().iter_mut().zip(smaller.data()).for_each(|(v, other)| *v -= other);
+            steps.push(std::mem::replace(&mut last, smaller));
         }
-        distances.push(distance);
-        all.push(Known::Refits { coef, intercept, of: Refitted::Landmarks });
+        let lengths: Vec<Vec<(f64, f64)>> = steps.iter().map(|step| self.lengths(step)).collect();
+        let (mut distances, mut known) = (Vec::new(), Vec::new());
+        for o in 0..t {
+            let root = |(square, _): (f64, f64)| (square.max(0.0) / weight).sqrt();
+            let of: Vec<f64> = lengths.iter().map(|own| root(own[o])).collect();
+            let distance = distance(of[0], of[1], doublings);
+            // Of steps that are no larger than rounding nothing is known but their size.
+            let kept: Vec<usize> = (0..steps.len()).filter(|&k| lengths[k][o].0 > lengths[k][o].1).collect();
+            if distance > 0.0 && kept.len() < 2 {
+                return None;
+            }
+            let wide =
+                STUDENT[(kept.len().max(2) - 2).min(STUDENT.len() - 1)] / (kept.len().max(1) as f64).sqrt();
+            let (mut coef, mut intercept) = (Matrix::zeros(m, steps.len()), vec![0.0; steps.len()]);
+            for k in kept {
+                let scale = wide * distance / of[k];
+                (0..m).for_each(|j| coef[(j, k)] = scale * steps[k][(j, o)]);
+                intercept[k] = if size > m { scale * steps[k][(m, o)] } else { 0.0 };
+            }
+            distances.push(distance);
+            known.push(Known::Refits { coef, intercept, of: Refitted::Landmarks });
+        }
+        Some(Missing {
+            distances,
+            covariance: Covariance { prior: 0.0, mirror: None, known, scale: vec![1.0; t] },
+        })
     }
-    Some((distances, Covariance { prior: 0.0, mirror: None, known: all, scale: vec![1.0; t] }))
+
+    /// The fit with the first landmarks alone, and the constant, by `Lᵀθ`.
+    fn first(&self, at: &Matrix, landmarks: usize) -> Matrix {
+        let (m, size, t) = (self.plan.landmarks.rows(), self.factor.size(), at.cols());
+        let mut own = Matrix::from_row_major(landmarks, t, at.data()[..landmarks * t].to_vec());
+        let mut constants = vec![0.0; t];
+        if size > m {
+            // What of the constant is no function of these landmarks.
+            let row = self.factor.lower().row(m);
+            let beyond = &row[landmarks..];
+            for (o, constant) in constants.iter_mut().enumerate() {
+                *constant = dot(beyond, &at.column(o)[landmarks..]) / dot(beyond, beyond);
+                (0..landmarks).for_each(|j| own[(j, o)] -= *constant * row[j]);
+            }
+        }
+        self.factor.solve_first_upper_in_place(&mut own);
+        let mut all = Matrix::zeros(size, t);
+        all.data_mut()[..landmarks * t].copy_from_slice(own.data());
+        if size > m {
+            all.row_mut(m).copy_from_slice(&constants);
+        }
+        all
+    }
+
+    /// `Σ w f(x)²` over the rows for functions by their coefficients, and what of it may be rounding.
+    fn lengths(&self, step: &Matrix) -> Vec<(f64, f64)> {
+        let (whole, pull) = (self.factor.upper_times(step), penalty_times(self.plan, step));
+        let squares = |of: &Matrix, other: &Matrix, o: usize| dot(&of.column(o), &other.column(o));
+        (0..step.cols())
+            .map(|o| {
+                let (whole, own) = (squares(&whole, &whole, o), squares(step, step, o));
+                let square = whole - self.ridge * squares(step, &pull, o) - self.factor.jitter * own;
+                (square, self.rounding.powi(2) * own + f64::EPSILON * self.factor.size() as f64 * whole)
+            })
+            .collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,224 +1,27 @@
-//! Kernel logistic regression of two classes through landmarks, by Newton's method: a pass over all rows for each step, of which only whole numbers are kept.
+//! Classification of two classes through landmarks, by Newton's method: a pass over all rows for each step, of which only whole
+//! numbers are kept.
 //!
-//! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a constant. A step solves `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with
-//! D = w p (1 - p). The gram matrix is rounded, which changes the way; the gradient is not (to 2⁻⁴²), which decides where it ends.
+//! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a constant. A step solves
+//! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). With a ridge of 1 and no constant that is the mode of a
+//! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of observations with
+//! variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
-use std::collections::BTreeSet;
-
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-
-use super::parts::{decode, encode};
-use super::plan::{Plan, penalty};
-use super::residual::{Coefficients, predictions};
-use super::rows::Rows;
-use super::statistics::whole;
+use super::nested::{Missing, Solved};
+use super::plan::{Latent, Model, Plan, penalty};
+use super::residual::Coefficients;
+use super::slope::Slope;
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::kernel::Columns;
-use crate::linalg::fixed::{self, BITS, IntegerGram, ONE, packed_len, two_slices};
+use crate::fit::Laplace;
+use crate::fit::task::Fitted;
 use crate::linalg::{Cholesky, Matrix, dot};
-use crate::simd::Isa;
-
-/// Rows at a time.
-const RUN: usize = 1024;
-
-/// Gradient, curvature and loss of some rows at coefficients.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Slope {
-    plan: String,
-    coefficients: String,
-    units: BTreeSet<u64>,
-    rows: u64,
-    gram: Vec<i128>,
-    cross: Vec<i128>,
-    loss: i128,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Record {
-    slope: String,
-    coefficients: String,
-    units: BTreeSet<u64>,
-    rows: u64,
-}
-
-impl Slope {
-    /// Of no rows.
-    pub fn empty(plan: &Plan, coefficients: &Coefficients) -> Self {
-        Self {
-            plan: plan.digest(),
-            coefficients: coefficients.digest(),
-            units: BTreeSet::new(),
-            rows: 0,
-            gram: vec![0; packed_len(plan.size())],
-            cross: vec![0; plan.size()],
-            loss: 0,
-        }
-    }
-
-    /// The units whose rows it counts.
-    pub fn units(&self) -> &BTreeSet<u64> {
-        &self.units
-    }
-
-    /// How many rows it counts.
-    pub fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// Adds that of other units.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if it is of another plan or other coefficients, or a unit is in both.
-    pub fn merge(&mut self, other: &Self) -> Result<()> {
-        if (&self.plan, &self.coefficients) != (&other.plan, &other.coefficients) {
-            return Err(Error::Format {
-                problem: "these slopes are of another plan or of other coefficients".into(),
-            });
-        }
-        if let Some(twice) = self.units.intersection(&other.units).next() {
-            return Err(Error::Format {
-                problem: format!("unit {twice} is in both slopes, and its rows would count twice"),
-            });
-        }
-        self.units.extend(&other.units);
-        self.rows += other.rows;
-        self.loss += other.loss;
-        for (own, other) in [(&mut self.gram, &other.gram), (&mut self.cross, &other.cross)] {
-            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
-        }
-        Ok(())
-    }
-
-    /// As a file. The same slopes have the same bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let record = Record {
-            slope: self.plan.clone(),
-            coefficients: self.coefficients.clone(),
-            units: self.units.clone(),
-            rows: self.rows,
-        };
-        encode(&record, &[&self.gram, &self.cross, &[self.loss]])
-    }
-
-    /// From a file, by the plan and coefficients that it should be of.
-    ///
-    /// # Errors
-    /// [`Error::Format`] for a damaged file or one of others.
-    pub fn from_bytes(plan: &Plan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
-        let (record, numbers) = decode::<Record>(bytes, "slopes")?;
-        let mut all = Self::empty(plan, coefficients);
-        if (&record.slope, &record.coefficients) != (&all.plan, &all.coefficients)
-            || numbers.len() != all.gram.len() + all.cross.len() + 1
-        {
-            return Err(Error::Format {
-                problem: "these slopes are of another plan or of other coefficients".into(),
-            });
-        }
-        let (gram, rest) = numbers.split_at(all.gram.len());
-        (all.gram, all.cross, all.loss) =
-            (gram.to_vec(), rest[..all.cross.len()].to_vec(), rest[all.cross.len()]);
-        (all.units, all.rows) = (record.units, record.rows);
-        Ok(all)
-    }
-}
-
-/// A slope of rows that come one part after the other.
-pub struct Sloping<'p> {
-    plan: &'p Plan,
-    coefficients: &'p Coefficients,
-    points: Vec<Vec<f64>>,
-    all: Slope,
-    gram: IntegerGram,
-    block: Vec<f64>,
-    scratch: Vec<f64>,
-}
-
-impl<'p> Sloping<'p> {
-    /// Of no rows yet.
-    pub fn new(plan: &'p Plan, coefficients: &'p Coefficients) -> Self {
-        Self {
-            points: (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect(),
-            all: Slope::empty(plan, coefficients),
-            gram: IntegerGram::new(plan.size()),
-            block: Vec::new(),
-            scratch: Vec::new(),
-            plan,
-            coefficients,
-        }
-    }
-
-    /// Adds rows, whose target is 0 or 1. Cost O(rows landmarks (landmarks + columns)).
-    ///
-    /// # Errors
-    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Target`] for other targets.
-    pub fn add(&mut self, rows: &Rows) -> Result<()> {
-        let Self { plan, coefficients, points, all, gram, block, scratch } = self;
-        let x = rows.x.conform(plan.landmarks.columns())?;
-        let scaled = plan.scaled(rows)?;
-        if let Some(bad) = rows.y.data().iter().find(|y| **y != 0.0 && **y != 1.0) {
-            return Err(Error::Target {
-                name: "target".into(),
-                problem: format!("holds {bad}, and classes are 0 and 1 here"),
-            });
-        }
-        let (m, isa) = (points.len(), Isa::detect());
-        for start in (0..rows.len()).step_by(RUN) {
-            let n = RUN.min(rows.len() - start);
-            let features = Columns::new(x.column_major(), x.rows(), start, n);
-            let values = predictions(plan, points, &coefficients.values, features, block);
-            let (mut first, mut second, mut curvature) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
-            for i in 0..n {
-                let (f, y, root) = (values[i], rows.y.data()[start + i], scaled.root(start + i));
-                // Of the class that it is, and of the other.
-                let s = if y > 0.0 { f } else { -f };
-                let other = 1.0 / (1.0 + libm::exp(s));
-                let error = if y > 0.0 { other } else { -other };
-                (first[i], second[i]) = two_slices(error * root * ONE);
-                // At most one half, doubled.
-                curvature[i] = 2.0 * (other * (1.0 - other)).max(0.0).sqrt() * root;
-                let loss = libm::log1p(libm::exp(-s.abs())) + (-s).max(0.0);
-                if !loss.is_finite() {
-                    return Err(Error::Overflow {
-                        what: format!("the prediction of row {}", start + i + 1),
-                        remedy: "regularise more, or standardise the columns",
-                    });
-                }
-                all.loss += (loss * root * root * ONE * ONE).round() as i128;
-            }
-            block.resize(n * (m + 1), plan.bound);
-            block[n * m..].fill(plan.bound);
-            let scale = ONE / plan.bound;
-            let roots = scaled.roots(start, n);
-            let column = |own: &mut [f64]| -> i128 {
-                let [a, b] = fixed::sliced_products(isa, own, scale, roots, [&first, &second]);
-                fixed::round(isa, own, scale, &curvature);
-                (whole(a.0, a.1) << BITS) + whole(b.0, b.1)
-            };
-            let sums: Vec<i128> = block.par_chunks_mut(n).map(column).collect();
-            all.cross.iter_mut().zip(sums).for_each(|(sum, own)| *sum += own);
-            gram.add(block, n, scratch);
-        }
-        all.rows += rows.len() as u64;
-        Ok(())
-    }
-
-    /// The slope of all rows, as that of one unit.
-    pub fn finish(mut self, unit: u64) -> Slope {
-        self.all.gram = self.gram.into_sums();
-        self.all.units = BTreeSet::from([unit]);
-        self.all
-    }
-}
 
 /// Newton's method, step by step.
 #[derive(Debug, Clone)]
 pub struct Newton {
     plan: Plan,
-    /// The penalty.
-    pub ridge: f64,
+    by: Latent,
     intercept: bool,
     /// The two classes.
     classes: Vec<String>,
@@ -236,6 +39,10 @@ pub struct Newton {
     rows: u64,
     /// Whether it has ended.
     pub converged: bool,
+    /// How far it is from the fit with all rows as support points.
+    missing: Option<Missing>,
+    /// Of a process, and the logarithm of the marginal likelihood in Laplace's approximation.
+    posterior: Option<(Laplace, f64)>,
 }
 
 /// Decrements, relative to the objective, after which one step more is the last: they square.
@@ -247,10 +54,14 @@ impl Newton {
     /// From coefficients of 0.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a ridge that is not positive; [`Error::Target`] if there are not two classes.
-    pub fn new(plan: &Plan, ridge: f64, intercept: bool, classes: &[String]) -> Result<Self> {
-        crate::fit::positive("ridge", ridge)?;
-        if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || classes.len() != 2 {
+    /// [`Error::Format`] for a plan of another kind; [`Error::Parameter`] for a ridge that is not positive; [`Error::Target`] if
+    /// there are not two classes.
+    pub fn new(plan: &Plan, intercept: bool) -> Result<Self> {
+        let Model::Classes { names, by } = &plan.model else {
+            return Err(Error::Format { problem: "this plan is not one of classes".into() });
+        };
+        crate::fit::positive("ridge", by.ridge())?;
+        if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || names.len() != 2 {
             let problem =
                 "has not exactly two classes, 0 and 1, as classification through landmarks needs".into();
             return Err(Error::Target { name: "target".into(), problem });
@@ -259,15 +70,17 @@ impl Newton {
             penalty: penalty(plan),
             coefficients: Coefficients { values: Matrix::zeros(plan.size(), 1) },
             plan: plan.clone(),
-            ridge,
+            by: *by,
             intercept,
-            classes: classes.to_vec(),
+            classes: names.clone(),
             last: None,
             passes: 0,
             decrement: f64::INFINITY,
             jitter: 0.0,
             rows: 0,
             converged: false,
+            missing: None,
+            posterior: None,
         })
     }
 
@@ -276,12 +89,11 @@ impl Newton {
     /// # Errors
     /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`] where steps no longer help.
     pub fn step(&mut self, slope: &Slope) -> Result<()> {
-        let (p, weight) = (self.plan.size(), self.plan.largest_weight.unwrap_or(1.0));
+        let (p, ridge) = (self.plan.size(), self.by.ridge());
         let theta = self.coefficients.values.data().to_vec();
-        let pull: Vec<f64> = self.penalty.matvec(&theta).iter().map(|v| self.ridge * v).collect();
-        let loss = slope.loss as f64 * 0.5_f64.powi(2 * BITS) * weight;
-        let objective = loss + 0.5 * dot(&theta, &pull);
-        (self.passes, self.rows) = (self.passes + 1, slope.rows);
+        let pull: Vec<f64> = self.penalty.matvec(&theta).iter().map(|v| ridge * v).collect();
+        let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
+        (self.passes, self.rows) = (self.passes + 1, slope.rows());
         if let Some((before, least)) = &self.last
             && objective > least + 1e-12 * least.abs()
         {
@@ -300,23 +112,12 @@ impl Newton {
             return Ok(());
         }
         let size = if self.intercept { p } else { p - 1 };
-        let unit = |j: usize| if j + 1 < p { self.plan.bound } else { 1.0 };
-        let step = 0.5_f64.powi(2 * BITS) * weight / 4.0;
-        let mut matrix = Matrix::zeros(size, size);
-        let mut at = 0;
-        for j in 0..p {
-            for i in j..p {
-                if i < size && j < size {
-                    let own =
-                        slope.gram[at] as f64 * step * unit(i) * unit(j) + self.ridge * self.penalty[(i, j)];
-                    (matrix[(i, j)], matrix[(j, i)]) = (own, own);
-                }
-                at += 1;
-            }
+        let mut matrix = slope.curvature(&self.plan, size);
+        for i in 0..size {
+            matrix.row_mut(i).iter_mut().zip(self.penalty.row(i)).for_each(|(v, k)| *v += ridge * k);
         }
-        let step = 0.5_f64.powi(4 * BITS) * weight;
         let gradient: Vec<f64> =
-            (0..size).map(|j| slope.cross[j] as f64 * step * unit(j) - pull[j]).collect();
+            slope.gradient(&self.plan)[..size].iter().zip(&pull).map(|(slope, pull)| slope - pull).collect();
         let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
         self.jitter = factor.jitter;
         let change = factor.solve_vector(&gradient);
@@ -333,41 +134,102 @@ impl Newton {
             let (method, iterations) = ("the logistic regression through landmarks", self.passes);
             return Err(Error::NotConverged { method, iterations, change: self.decrement, remedy });
         }
+        if self.converged {
+            self.end(slope, &factor)?;
+        }
         Ok(())
     }
 
-    /// The model, as far as it is.
+    /// What else follows from the last slope, whose matrix has this factor.
+    fn end(&mut self, slope: &Slope, factor: &Cholesky) -> Result<()> {
+        let plan = &self.plan;
+        let solved = Solved {
+            plan,
+            factor,
+            ridge: self.by.ridge(),
+            values: &self.coefficients.values,
+            rows: slope.rows(),
+            weight: slope.weight(plan),
+            rounding: 0.5 * plan.rounding(slope.rows(), 1),
+        };
+        self.missing = solved.missing();
+        if self.by == Latent::Process {
+            // What the last step still gains, by its quadratic model.
+            let least =
+                self.last.as_ref().map_or(f64::NAN, |(_, objective)| objective - 0.5 * self.decrement);
+            let rounding = 0.5 * plan.bound * 0.5_f64.powi(22);
+            let gram = slope.curvature(plan, plan.landmarks.rows());
+            let own = Laplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
+            let evidence = -least - 0.5 * own.volume;
+            self.posterior = Some((own, evidence));
+        }
+        Ok(())
+    }
+
+    /// The model, as far as it is, with the posterior of a process, or else what landmarks leave out of it.
     ///
     /// # Errors
     /// Those of an expansion.
-    pub fn model(&self) -> Result<Expansion> {
+    pub fn fitted(&self) -> Result<Fitted> {
         let m = self.plan.landmarks.rows();
         let values = self.coefficients.values.data();
+        let (link, mut card) = match self.by {
+            Latent::Penalised(ridge) => (
+                Link::Logistic,
+                vec![
+                    Fact::new("model", "kernel logistic regression through landmarks"),
+                    Fact::measured("ridge", ridge),
+                ],
+            ),
+            Latent::Process => (
+                Link::LatentLogistic,
+                vec![Fact::new(
+                    "model",
+                    "Gaussian process classifier through landmarks (Laplace approximation)",
+                )],
+            ),
+        };
+        if let Some((own, evidence)) = &self.posterior {
+            card.push(Fact::measured("log marginal likelihood", *evidence));
+            card.push(Fact::measured("jitter of the landmarks' kernel", own.jitter));
+        }
+        card.extend([
+            Fact::measured("jitter", self.jitter),
+            Fact::new("landmarks", m),
+            Fact::measured("unexplained share of the kernel", self.plan.unexplained),
+            Fact::new("rows", self.rows),
+            Fact::new("passes", self.passes),
+            Fact::measured("decrement before the last step", self.decrement),
+            Fact::measured(
+                "objective before the last step",
+                self.last.as_ref().map_or(f64::NAN, |(_, least)| *least),
+            ),
+            Fact::new("plan", &self.plan.digest()[..16]),
+        ]);
+        card.extend(self.missing.iter().flat_map(Missing::facts));
         let model = Expansion {
             kernel: self.plan.kernel.clone(),
             points: self.plan.landmarks.clone(),
             coef: Matrix::column_vector(values[..m].to_vec()),
-            intercept: vec![values[m]],
+            intercept: vec![if self.intercept { values[m] } else { 0.0 }],
             output_names: vec![format!("{} vs {}", self.classes[1], self.classes[0])],
-            link: Link::Logistic,
+            link,
             classes: self.classes.clone(),
-            card: vec![
-                Fact::new("model", "kernel logistic regression through landmarks"),
-                Fact::measured("ridge", self.ridge),
-                Fact::measured("jitter", self.jitter),
-                Fact::new("landmarks", m),
-                Fact::measured("unexplained share of the kernel", self.plan.unexplained),
-                Fact::new("rows", self.rows),
-                Fact::new("passes", self.passes),
-                Fact::measured("decrement before the last step", self.decrement),
-                Fact::measured(
-                    "objective before the last step",
-                    self.last.as_ref().map_or(f64::NAN, |(_, least)| *least),
-                ),
-                Fact::new("plan", &self.plan.digest()[..16]),
-            ],
+            card,
         };
         model.validate()?;
-        Ok(model)
+        let known = self.posterior.as_ref().map(|(own, _)| &own.covariance);
+        let missing = self.missing.as_ref().map(|own| &own.covariance);
+        let chosen = match self.by {
+            Latent::Penalised(ridge) => Some(ridge),
+            Latent::Process => None,
+        };
+        Ok(Fitted {
+            covariance: known.or(missing).cloned(),
+            log_marginal_likelihood: self.posterior.as_ref().map(|(_, evidence)| *evidence),
+            iterations: vec![self.passes],
+            chosen,
+            ..model.into()
+        })
     }
 }

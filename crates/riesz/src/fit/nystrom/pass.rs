@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::newton::{Slope, Sloping};
 use super::plan::{Model, Plan};
 use super::residual::{Coefficients, Residual};
 use super::rows::Rows;
+use super::slope::{Slope, Sloping};
 use crate::error::{Error, Result};
 
 /// What the rows of some units say of coefficients.

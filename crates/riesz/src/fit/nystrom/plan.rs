@@ -79,13 +79,33 @@ pub enum Model {
     },
     /// A Gaussian process.
     Process(Prior),
-    /// Logistic regression of two classes.
+    /// Two classes.
     Classes {
-        /// The penalty.
-        ridge: f64,
         /// Their names.
         names: Vec<String>,
+        /// How they are told apart.
+        by: Latent,
     },
+}
+
+/// What is assumed of the function by which two classes are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Latent {
+    /// Logistic regression with this ridge.
+    Penalised(f64),
+    /// That it is a Gaussian process, whose prior covariance is the kernel.
+    Process,
+}
+
+impl Latent {
+    /// What half the squared norm of the function counts, beside the loss.
+    pub(super) fn ridge(self) -> f64 {
+        match self {
+            Self::Penalised(ridge) => ridge,
+            Self::Process => 1.0,
+        }
+    }
 }
 
 /// A plan.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::nested::{Missing, Solved};
 use super::plan::{Model, Plan, Prior};
 use super::rows::Rows;
 use super::statistics::Statistics;
@@ -11,7 +12,7 @@ use crate::explanation::Fact;
 use crate::fit::task::Fitted;
 use crate::fit::{KernelSums, SparseGaussianProcess, Tune};
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Cholesky, Matrix};
 
 /// Rows of the sample, and points, that kernel and noise are learnt from.
 const LEARNT_FROM: (usize, usize) = (10_000, 500);
@@ -89,22 +90,37 @@ pub fn process(plan: &Plan, statistics: &Statistics) -> Result<Fitted> {
         rounding: plan.bound * 0.5_f64.powi(22),
     };
     let found = sums.posterior(&plan.kernel, &plan.landmarks, noise)?;
+    let missing = missing(plan, sums, noise, &found.coef);
     let mut model = Expansion::new(plan.kernel.clone(), plan.landmarks.clone(), found.coef, vec![mean])?;
     model.card = vec![
         Fact::new("model", "Gaussian process regression through landmarks"),
         Fact::measured("noise", noise),
         Fact::measured("evidence lower bound", found.lower),
         Fact::measured("evidence upper bound", found.upper),
+        Fact::measured("divergence from the process of all rows, at most", found.upper - found.lower),
         Fact::measured("jitter", found.jitter),
         Fact::new("landmarks", m),
         Fact::measured("unexplained share of the kernel", plan.unexplained),
         Fact::new("rows", statistics.rows()),
         Fact::new("plan", &plan.digest()[..16]),
     ];
+    model.card.extend(missing.iter().flat_map(Missing::facts));
     Ok(Fitted {
         covariance: Some(found.covariance),
         noise: Some(noise),
         log_marginal_likelihood: Some(found.lower),
         ..model.into()
     })
+}
+
+/// How far the mean is from that of the process of all rows, by an estimate; `None` where rounding decides it.
+fn missing(plan: &Plan, sums: KernelSums, noise: f64, values: &Matrix) -> Option<Missing> {
+    let mut matrix = sums.gram;
+    for (v, k) in matrix.data_mut().iter_mut().zip(plan.kernel.gram(&plan.landmarks).data()) {
+        *v += noise * k;
+    }
+    let rows = sums.rows as u64;
+    let factor = &Cholesky::new(matrix, "matrix of the normal equations").ok()?;
+    let (weight, rounding) = (sums.rows as f64, plan.rounding(rows, 1));
+    Solved { plan, factor, ridge: noise, values, rows, weight, rounding }.missing()
 }

@@ -4,9 +4,9 @@
 //! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
 
 use super::certificate::{Certificate, Measured, Trust};
-use super::equations::{Equations, Factored, Penalties, Tried, choose, with_others};
+use super::equations::{Equations, Factored, Penalties, Tried, choose, with_constant};
 use super::gradients::{Gradients, Stage};
-use super::nested;
+use super::nested::{Missing, Solved};
 use super::plan::{Model, Plan, penalty};
 use super::residual::{Coefficients, Residual};
 use super::sample::{Sampled, penalty_times};
@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix, dot};
-use crate::posterior::Covariance;
 use crate::table::Table;
 
 /// A solution of the normal equations.
@@ -47,7 +46,7 @@ pub struct Solution {
     /// The largest of bounds at landmarks, relative to the root mean squared error of the target, with both.
     worst: Option<(f64, f64)>,
     /// See [`missing`](Self::missing).
-    missing: Option<(Vec<f64>, Covariance)>,
+    missing: Option<Missing>,
 }
 
 /// What conjugate gradients know.
@@ -59,6 +58,8 @@ struct Descent {
     tolerance: f64,
     /// Rows of the sample.
     sampled: usize,
+    /// The sum of their weights.
+    weight: f64,
     /// The largest `√(kᵀ(LLᵀ)⁻¹k)` at a landmark.
     reach: f64,
     /// The largest of bounds over their targets when it was seen last where it had ended.
@@ -92,25 +93,15 @@ impl Solution {
         };
         let sums = statistics.sums(plan, |_| true);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
-        // They are for an estimate, without which there is still a fit.
-        let smaller: Option<Vec<Matrix>> = nested::sizes(plan.landmarks.rows())
-            .into_iter()
-            .map(|landmarks| {
-                let equations = Equations::new(plan, &sums, &gram, *intercept, landmarks);
-                let (cross, Factored { factor, .. }) = equations.into_factor(ridge).ok()?;
-                Some(with_others(factor.solve(cross), plan, landmarks, *intercept))
-            })
-            .collect();
         let equations = Equations::new(plan, &sums, &gram, *intercept, plan.landmarks.rows());
         // What a fit takes at most is here.
         drop((sums, gram));
         let (cross, Factored { factor, penalty, trace }) = equations.into_factor(ridge)?;
-        let values = with_others(factor.solve(cross), plan, plan.landmarks.rows(), *intercept);
+        let values = with_constant(factor.solve(cross), plan, *intercept);
         let trust = Trust::of(plan, &factor, trace, rows);
-        let missing = smaller.and_then(|smaller| {
-            let fits: Vec<Matrix> = std::iter::once(values.clone()).chain(smaller).collect();
-            nested::missing(plan, statistics, &fits)
-        });
+        let rounding = plan.rounding(rows, 1);
+        let missing =
+            Solved { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
         Ok(Self {
             plan: plan.clone(),
             coefficients: Coefficients { values },
@@ -153,9 +144,9 @@ impl Solution {
         let found = Sampled::new(plan, &sample, *ridge, intercept)?;
         let trust = Trust::of_sample(&found);
         let rows = found.rows;
-        let start = with_others(found.solution, plan, plan.landmarks.rows(), intercept);
+        let start = with_constant(found.solution, plan, intercept);
         // Predictions move by about a tenth of the target's unit.
-        let weight = sample.weights.as_ref().map_or(rows as f64, |w| w.iter().sum());
+        let weight: f64 = sample.weights.as_ref().map_or(rows as f64, |w| w.iter().sum());
         let away = plan.targets.iter().map(|t| 0.1 * t.unit * weight.sqrt());
         let mut own = Self {
             plan: plan.clone(),
@@ -182,6 +173,7 @@ impl Solution {
             start,
             tolerance,
             sampled: rows,
+            weight,
             reach,
             last: f64::INFINITY,
             fell_short: false,
@@ -350,7 +342,9 @@ impl Solution {
             }
             own.last = over;
         }
-        if own.run.stage() != Stage::Done {
+        if own.run.stage() == Stage::Done {
+            self.missing = self.solved(&own).missing();
+        } else {
             let mut step = own.run.point(self.factor.size());
             self.factor.solve_upper_in_place(&mut step);
             self.coefficients.values.clone_from(&own.start);
@@ -359,6 +353,20 @@ impl Solution {
         }
         self.descent = Some(own);
         Ok(())
+    }
+
+    /// In the inner product of the sample.
+    fn solved(&self, own: &Descent) -> Solved<'_> {
+        let ridge = self.ridge * own.sampled as f64 / self.plan.rows as f64;
+        Solved {
+            plan: &self.plan,
+            factor: &self.factor,
+            ridge,
+            values: &self.coefficients.values,
+            rows: self.rows,
+            weight: own.weight,
+            rounding: 0.0,
+        }
     }
 
     fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
@@ -440,7 +448,7 @@ impl Solution {
     /// and so on: the root mean square over rows, one a target; and for predictions, Shapley values and whatever else is linear
     /// in the model. `None` for less than four landmarks, for some of the plan's rows that are fewer than landmarks, and where
     /// rounding hides what landmarks add.
-    pub fn missing(&self) -> Option<&(Vec<f64>, Covariance)> {
+    pub fn missing(&self) -> Option<&Missing> {
         self.missing.as_ref()
     }
 
@@ -496,14 +504,7 @@ impl Solution {
         {
             facts.push(Fact::measured("held-out mean squared error", best.error));
         }
-        for (o, distance) in self.missing.iter().flat_map(|(distances, _)| distances.iter().enumerate()) {
-            let of =
-                if self.plan.targets.len() == 1 { String::new() } else { format!(" (target {})", o + 1) };
-            facts.push(Fact::measured(
-                format!("distance from all rows as support points, estimated{of}"),
-                *distance,
-            ));
-        }
+        facts.extend(self.missing.iter().flat_map(Missing::facts));
         facts.push(match &self.certificate {
             Some(Certificate { radius: Some(radius), .. }) => Fact::measured(
                 "radius of the certificate",

@@ -7,6 +7,7 @@ mod told;
 
 use collapsed::Collapsed;
 use evidence::Rows;
+pub(crate) use sums::Laplace;
 pub use sums::SparsePosterior;
 pub use told::KernelSums;
 

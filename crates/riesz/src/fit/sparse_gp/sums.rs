@@ -5,7 +5,7 @@ use super::told::KernelSums;
 use crate::error::{Result, sized};
 use crate::fit::whitened::Whitened;
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Cholesky, Matrix};
 use crate::posterior::{Covariance, Known};
 use crate::table::Table;
 
@@ -55,13 +55,46 @@ impl KernelSums {
         sized("the sums of targets", "rows", m, self.targets.rows(), "one an inducing point")?;
         crate::fit::targets::check_noise(noise)?;
         kernel.validate(points.width())?;
-        // Of doubles by the size of S; of rough kernel values where what they add equals what the jitter takes away.
-        let size: f64 = (0..m).map(|i| self.gram[(i, i)]).sum();
-        let doubles = f64::EPSILON / 2.0 * size / (NEGLIGIBLE * noise);
-        let rough = self.rounding * (m as f64).sqrt();
-        let own = Whitened::with_jitter(kernel, points, doubles.max(rough))?;
+        let own = whitened(kernel, points, &self.gram, self.rounding, noise)?;
         let told = self.clone().whitened(&own.factor);
         Collapsed::new(own, told, noise)?.posterior()
+    }
+}
+
+/// Points, with what roundings of such sums ask to be added to the diagonal of their kernel.
+fn whitened(kernel: &Kernel, points: &Table, gram: &Matrix, rounding: f64, noise: f64) -> Result<Whitened> {
+    // Of doubles by the size of S; of rough kernel values where what they add equals what the jitter takes away.
+    let m = points.rows();
+    let size: f64 = (0..m).map(|i| gram[(i, i)]).sum();
+    let doubles = f64::EPSILON / 2.0 * size / (NEGLIGIBLE * noise);
+    let rough = rounding * (m as f64).sqrt();
+    Whitened::with_jitter(kernel, points, doubles.max(rough))
+}
+
+/// What a log likelihood of curvatures W at rows X tells of a process through points Z, around its mode (Rasmussen and Williams
+/// 2006, section 3.4): as if rows were observed with variances `1/W`.
+#[derive(Debug, Clone)]
+pub(crate) struct Laplace {
+    /// `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX W K_XZ)⁻¹`.
+    pub covariance: Covariance,
+    /// `log det(I + K_ZZ⁻¹ K_ZX W K_XZ)`.
+    pub volume: f64,
+    /// What was added to the diagonal of `K_ZZ`.
+    pub jitter: f64,
+}
+
+impl Laplace {
+    /// By `K_ZX W K_XZ`, and by how much each number of `W^½ K_XZ` may be off; 0 for doubles. Cost O(m³).
+    pub(crate) fn new(kernel: &Kernel, points: &Table, mut gram: Matrix, rounding: f64) -> Result<Self> {
+        let own = whitened(kernel, points, &gram, rounding, 1.0)?;
+        own.factor.solve_lower_in_place(&mut gram);
+        own.factor.solve_lower_of_rows(&mut gram);
+        gram.mirror_upper();
+        let known = Known::LowRank(own.root(&gram)?);
+        gram.add_diagonal(|_| 1.0);
+        let volume = Cholesky::new(gram, "what rows tell of the landmarks")?.log_det();
+        let covariance = Covariance { prior: 1.0, mirror: None, known: vec![known], scale: vec![1.0] };
+        Ok(Self { covariance, volume, jitter: own.jitter })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::kernel::{Kernel, KernelExpression, Units};
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
 use crate::table::Table;
+use crate::{Covariance, Expansion, Posterior};
 
 fn rows(n: usize, d: usize, t: usize, weighted: bool, seed: u64) -> Rows {
     let mut random = Random::seed_from_u64(seed);
@@ -396,6 +397,90 @@ fn statistics_are_sums_of_rounded_kernels() {
     }
 }
 
+/// A plan that tells two classes apart.
+fn of_classes(mut plan: Plan, by: Latent) -> Plan {
+    plan.model = Model::Classes { names: vec!["no".into(), "yes".into()], by };
+    plan
+}
+
+/// Where all rows are landmarks the process is the dense one: mode, variances, evidence, probabilities. With fewer they are those of
+/// the prior that landmarks span, in any order of the rows.
+#[test]
+fn classes_of_a_process_are_those_of_the_dense_one() {
+    let mut all = rows(150, 2, 1, false, 62);
+    all.y.data_mut().iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.3)));
+    let labels: Vec<usize> = all.y.data().iter().map(|y| *y as usize).collect();
+    let kernel = written("3*matern32(lengthscale=1.2)", &all.x);
+    let classes = ["no".to_string(), "yes".to_string()];
+    let mut dense = crate::fit::GaussianProcessClassifier::new(kernel.clone());
+    dense.tune = false;
+    let dense = dense.fit(&all.x, &labels, &classes).unwrap();
+    let new = rows(40, 2, 1, false, 63).x;
+    let job = |landmarks: usize| Job {
+        kind: Kind::Classes { names: classes.to_vec(), by: Classifier::Process { restarts: 0 } },
+        fixed_kernel: true,
+        intercept: false,
+        corrections: 0,
+        ..Job::new(landmarks)
+    };
+    let found = |landmarks: usize, all: Rows| {
+        let fitted = fit_rows(all, kernel.clone(), &job(landmarks), &Heed::default()).unwrap();
+        let covariance = fitted.covariance.clone().unwrap();
+        let variance = Posterior::new(&fitted.model, &covariance).unwrap().variance(&new).unwrap();
+        (fitted.model.predict(&new).unwrap(), variance, fitted.log_marginal_likelihood.unwrap(), fitted.model)
+    };
+    let near = |a: &Matrix, b: &Matrix, within: f64| {
+        a.data().iter().zip(b.data()).for_each(|(a, b)| assert!((a - b).abs() < within, "{a} {b}"));
+    };
+    let (mean, variance, evidence, model) = found(150, all.clone());
+    let truth = dense.posterior().variance(&new).unwrap();
+    near(&mean, &dense.model.predict(&new).unwrap(), 1e-5);
+    near(&variance, &truth, 1e-4);
+    assert!((evidence - dense.log_marginal_likelihood).abs() < 1e-4, "{evidence}");
+    let probability = |model: &Expansion, covariance: &Covariance| {
+        crate::Prediction::of(model, Some(covariance), &new).unwrap().probabilities.unwrap()
+    };
+    let fitted = fit_rows(all.clone(), kernel.clone(), &job(150), &Heed::default()).unwrap();
+    near(
+        &probability(&model, &fitted.covariance.unwrap()),
+        &probability(&dense.model, &dense.covariance),
+        1e-5,
+    );
+    let (few, wider, evidence, model) = found(40, all.clone());
+    let (again, _, _, _) = found(40, some(&all, &(0..150).rev().collect::<Vec<_>>()));
+    assert_eq!(few, again);
+    // Of 40 landmarks: where slopes are nothing, by the curvature there.
+    let (k, gram) = (kernel.cross_gram(&model.points, &all.x), kernel.gram(&model.points));
+    let (f, theta) = (model.predict(&all.x).unwrap().column(0), model.coef.column(0));
+    let p: Vec<f64> = f.iter().map(|f| 1.0 / (1.0 + (-f).exp())).collect();
+    let error: Vec<f64> = p.iter().zip(all.y.data()).map(|(p, y)| y - p).collect();
+    let slopes = k.matvec(&error).into_iter().zip(gram.matvec(&theta)).map(|(a, b)| a - b);
+    assert!(slopes.fold(0.0, |most: f64, v| most.max(v.abs())) < 1e-4);
+    let mut root = k.clone();
+    for j in 0..40 {
+        root.row_mut(j).iter_mut().zip(&p).for_each(|(k, p)| *k *= (p * (1.0 - p)).sqrt());
+    }
+    let mut matrix = root.matmul(&root.transpose());
+    matrix.data_mut().iter_mut().zip(gram.data()).for_each(|(v, k)| *v += k);
+    let pull = crate::linalg::dot(&theta, &gram.matvec(&theta));
+    let factors = [gram, matrix].map(|matrix| Cholesky::new(matrix, "matrix").unwrap());
+    let at = kernel.cross_gram(&model.points, &new);
+    let variances = (0..40).map(|i| {
+        let k = at.column(i);
+        let [prior, known] = [0, 1].map(|which| crate::linalg::dot(&k, &factors[which].solve_vector(&k)));
+        3.0 - prior + known
+    });
+    near(&wider, &Matrix::column_vector(variances.collect()), 1e-4);
+    let likelihood = |(p, y): (&f64, &f64)| if *y > 0.0 { p.ln() } else { (1.0 - p).ln() };
+    let likelihood: f64 = p.iter().zip(all.y.data()).map(likelihood).sum();
+    let volume = factors[1].log_det() - factors[0].log_det();
+    assert!((evidence - (likelihood - 0.5 * pull - 0.5 * volume)).abs() < 1e-4, "{evidence}");
+    let alone = some(&all, &(0..150).filter(|&i| labels[i] == 1).collect::<Vec<_>>());
+    let tuned = Job { fixed_kernel: false, ..job(20) };
+    let said = fit_rows(alone, kernel.clone(), &tuned, &Heed::default()).unwrap_err().to_string();
+    assert!(said.contains("'yes' in all of the"), "{said}");
+}
+
 /// At the optimum of all rows the gradient is nothing: against the dense fit where all rows are landmarks, against finite differences elsewhere; parts and order do not matter.
 #[test]
 fn logistic_regression_finds_its_optimum() {
@@ -409,7 +494,7 @@ fn logistic_regression_finds_its_optimum() {
         let kernel = written("laplacian(lengthscale=1.5)", &all.x);
         let classes = ["no".to_string(), "yes".to_string()];
         let found = |plan: &Plan, all: &Rows, parts: &[usize]| {
-            let mut newton = Newton::new(plan, 0.2, intercept, &classes).unwrap();
+            let mut newton = Newton::new(plan, intercept).unwrap();
             while !newton.converged {
                 let coefficients = newton.coefficients.clone();
                 let mut total = Slope::empty(plan, &coefficients);
@@ -425,7 +510,7 @@ fn logistic_regression_finds_its_optimum() {
             }
             newton
         };
-        let plan = planned(&all, &kernel, 60, 1);
+        let plan = of_classes(planned(&all, &kernel, 60, 1), Latent::Penalised(0.2));
         assert_eq!(plan.landmarks.rows(), 60);
         let newton = found(&plan, &all, &[60]);
         assert!(newton.passes < 15, "{}", newton.passes);
@@ -434,13 +519,13 @@ fn logistic_regression_finds_its_optimum() {
         let mut dense = crate::fit::KernelLogisticRegression::new(kernel.clone(), 0.2);
         (dense.sample_weight, dense.fit_intercept) = (all.weights.clone(), intercept);
         let truth = dense.fit(&all.x, &labels, &classes).unwrap().model.predict(&all.x).unwrap();
-        let said = newton.model().unwrap().predict(&all.x).unwrap();
+        let said = newton.fitted().unwrap().model.predict(&all.x).unwrap();
         assert!(
             said.data().iter().zip(truth.data()).all(|(a, b)| (a - b).abs() < 1e-6),
             "{weighted} {intercept}"
         );
         // With fewer landmarks the objective is least: it grows in every direction.
-        let few = planned(&all, &kernel, 10, 1);
+        let few = of_classes(planned(&all, &kernel, 10, 1), Latent::Penalised(0.2));
         let end = found(&few, &all, &[30, 30]);
         let objective = |theta: &Matrix| {
             let k = few.kernel.cross_gram(&all.x, &few.landmarks);
@@ -472,15 +557,15 @@ fn separable_classes_converge() {
     for i in 0..200 {
         all.y.data_mut()[i] = f64::from(u8::from(all.x.get(i, 0) > 0.0));
     }
-    let plan = planned(&all, &Kernel::gaussian(&[2.0, 2.0]), 30, 1);
-    let mut newton = Newton::new(&plan, 1e-6, true, &["a".into(), "b".into()]).unwrap();
+    let plan = of_classes(planned(&all, &Kernel::gaussian(&[2.0, 2.0]), 30, 1), Latent::Penalised(1e-6));
+    let mut newton = Newton::new(&plan, true).unwrap();
     while !newton.converged {
         let coefficients = newton.coefficients.clone();
         let mut own = Sloping::new(&plan, &coefficients);
         own.add(&all).unwrap();
         newton.step(&own.finish(0)).unwrap();
     }
-    let model = newton.model().unwrap();
+    let model = newton.fitted().unwrap().model;
     let said = model.predict(&all.x).unwrap();
     assert!((0..200).all(|i| (said[(i, 0)] > 0.0) == (all.y.data()[i] > 0.0)));
     let mut bad = all.clone();
@@ -579,12 +664,12 @@ fn nothing_is_missing_where_landmarks_explain_the_kernel() {
         let plan = Plan::new(&survey, kernel, Model::Ridge, choice).unwrap();
         assert!(plan.landmarks.rows() < 20);
         let solution = fitted(&plan, &all, 0.1, true, 0);
-        if let Some((distance, _)) = solution.missing() {
-            assert_eq!(distance[..], [0.0]);
+        if let Some(missing) = solution.missing() {
+            assert_eq!(missing.distances[..], [0.0]);
         }
     }
     let plan = planned(&all, &Kernel::gaussian(&[0.5; 3]), 100, 1);
-    assert!(fitted(&plan, &all, 0.1, true, 0).missing().unwrap().0[0] > 0.01);
+    assert!(fitted(&plan, &all, 0.1, true, 0).missing().unwrap().distances[0] > 0.01);
     let few = some(&all, &(0..80).collect::<Vec<_>>());
     assert!(fitted(&plan, &few, 0.1, true, 0).missing().is_none());
 }
