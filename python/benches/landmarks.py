@@ -1,11 +1,12 @@
 """Kernel ridge regression through landmarks, beside scikit-learn's Nystroem and Ridge with the same landmarks, each in a process
 of its own.
 
-    python python/benches/landmarks.py [--rows 100000] [--landmarks 2000] [--threads 1] [--classes] [--parquet ROWS]
+    python python/benches/landmarks.py [--rows 100000] [--landmarks 2000] [--threads 1] [--parquet ROWS]
+    python python/benches/landmarks.py --adult FOLDER --landmarks 1000
 
 18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1; error is against the noiseless truth. CPU seconds are
-those of the fit alone, memory is the peak of the process with the data in it. With --classes they are logistic regressions of
-which half is above the median, and the error is the share of wrong classes of other rows. With --parquet the command line fits so
+those of the fit alone, memory is the peak of the process with the data in it. With --adult they are logistic regressions of the
+adult data (as in svm.py: 32,561 rows of 108 columns, ridge 1), and the error is the share of wrong classes of its test rows. With --parquet the command line fits so
 many rows from files, with a correction and its certificate, beside numpy on the same files: blocks of f64 products, Cholesky
 (riesz must be on the path, or RIESZ names it).
 """
@@ -13,6 +14,7 @@ many rows from files, with a correction and its certificate, beside numpy on the
 import argparse
 import json
 import os
+import pathlib
 import resource
 import shutil
 import subprocess
@@ -49,47 +51,52 @@ def report(name, cpu, wall, error, landmarks, **more):
     print(json.dumps({"name": name, "cpu": cpu, "wall": wall, "gib": peak, "error": error, "landmarks": landmarks, **more}))
 
 
-def rows_of(n, classes):
-    """To learn from, and others with what is right."""
-    (x, _, y), (new, truth, told) = data(n, 1), data(20_000, 2)
-    if classes:
-        return x, y > np.median(y), new, told > np.median(y)
-    return x, y, new, truth
+def task(n, folder):
+    """Rows to learn from and others with what is right; length scale and ridge."""
+    if folder:
+        from svm import GAMMA, adult
+
+        return *adult(pathlib.Path(folder), tested=None), np.sqrt(0.5 / GAMMA), 1.0
+    (x, _, y), (new, truth, _) = data(n, 1), data(20_000, 2)
+    return x, y, new, truth, LENGTH, RIDGE
 
 
 def off(said, truth):
     return float(np.mean(said != truth) if truth.dtype == bool else np.sqrt(np.mean((said - truth) ** 2)))
 
 
-def by_riesz(n, m, points, classes):
+def by_riesz(n, m, points, adult):
     import riesz
 
-    x, y, new, truth = rows_of(n, classes)
-    kind = riesz.KernelLogisticRegression if classes else riesz.KernelRidge
-    model = kind(alpha=RIDGE, kernel=riesz.kernels.RBF(length_scale=LENGTH), landmarks=m, fit_intercept=True)
+    x, y, new, truth, length, ridge = task(n, adult)
+    kernel = riesz.kernels.RBF(length_scale=length)
+    if adult:
+        model = riesz.KernelLogisticRegression(ridge, kernel=kernel, landmarks=m)
+    else:
+        model = riesz.KernelRidge(ridge, kernel=kernel, landmarks=m, fit_intercept=True)
     _, cpu, wall = spent(lambda: model.fit(x, y))
     np.save(points, model.expansion_.points)
-    more = {"passes": model.n_iter_} if classes else {}
+    more = {"passes": model.n_iter_} if adult else {}
     report("riesz", cpu, wall, off(model.predict(new), truth), len(model.expansion_.points), **more)
 
 
-def by_sklearn(n, m, points, classes):
+def by_sklearn(n, m, points, adult):
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    x, y, new, truth = rows_of(n, classes)
+    x, y, new, truth, length, ridge = task(n, adult)
     landmarks = np.load(points)
-    features = Nystroem(gamma=1 / (2 * LENGTH**2), n_components=len(landmarks), random_state=0)
+    features = Nystroem(gamma=1 / (2 * length**2), n_components=len(landmarks), random_state=0)
 
     def fit():
         features.fit(landmarks)
-        last = LogisticRegression(C=1 / RIDGE, max_iter=10_000) if classes else Ridge(alpha=RIDGE)
+        last = LogisticRegression(C=1 / ridge, max_iter=10_000) if adult else Ridge(alpha=ridge)
         return last.fit(features.transform(x), y)
 
     model, cpu, wall = spent(fit)
     error = off(model.predict(features.transform(new)), truth)
-    more = {"passes": int(model.n_iter_[0])} if classes else {}
-    report("Nystroem + logistic" if classes else "Nystroem + Ridge", cpu, wall, error, len(landmarks), **more)
+    more = {"passes": int(model.n_iter_[0])} if adult else {}
+    report("Nystroem + logistic" if adult else "Nystroem + Ridge", cpu, wall, error, len(landmarks), **more)
 
 
 def by_numpy(folder, m, points):
@@ -192,21 +199,22 @@ def main():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--landmarks", type=int, default=2_000)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--classes", action="store_true")
+    parser.add_argument("--adult")
     parser.add_argument("--parquet", type=int)
     parser.add_argument("--only", nargs="+")
     options = parser.parse_args()
     if options.only:
-        name, rows, landmarks, points, *classes = options.only
+        name, rows, landmarks, points, *adult = options.only
         if name == "numpy":
             return by_numpy(rows, int(landmarks), points)
-        return {"riesz": by_riesz, "sklearn": by_sklearn}[name](int(rows), int(landmarks), points, bool(classes))
+        return {"riesz": by_riesz, "sklearn": by_sklearn}[name](int(rows), int(landmarks), points, *(adult or [None]))
     if options.parquet:
         print(f"{options.parquet} rows from Parquet, {D} columns, {options.threads} thread(s)")
         return from_files(options.parquet, options.landmarks, options.threads)
-    print(f"{options.rows} rows, {D} columns, {options.threads} thread(s)")
+    rows = "adult" if options.adult else f"{options.rows} rows, {D} columns"
+    print(f"{rows}, {options.threads} thread(s)")
     with tempfile.TemporaryDirectory() as folder:
-        same = (options.rows, options.landmarks, f"{folder}/points.npy", *(["classes"] if options.classes else []))
+        same = (options.rows, options.landmarks, f"{folder}/points.npy", *([options.adult] if options.adult else []))
         shown([own(name, *same, threads=options.threads) for name in ("riesz", "sklearn")])
 
 

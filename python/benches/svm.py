@@ -26,17 +26,16 @@ WAYS = {"scikit-learn": "sklearn", "scikit-learn-intelex": "sklearnex", "riesz":
 GAMMA = 0.02
 
 
-def adult(folder: Path, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first n rows and their labels, and test rows."""
+def adult(folder: Path, n: int | None = None, tested: int | None = 2000) -> tuple[np.ndarray, ...]:
+    """The first n rows and their labels, and test rows with theirs."""
     train, test = (pd.read_csv(folder / f"adult_{part}.csv", skipinitialspace=True) for part in ("train", "test"))
-    y = train.pop("income").str.startswith(">").to_numpy()
-    test = test.drop(columns="income")
+    y, right = (rows.pop("income").str.startswith(">").to_numpy() for rows in (train, test))
     numbers = [c for c in train if train[c].dtype.kind in "if"]
     center, scale = train[numbers].mean(), train[numbers].std(ddof=0)
     train[numbers], test[numbers] = (train[numbers] - center) / scale, (test[numbers] - center) / scale
     train = pd.get_dummies(train, dtype=float)
-    test = pd.get_dummies(test.iloc[:2000], dtype=float).reindex(columns=train.columns, fill_value=0.0)
-    return np.ascontiguousarray(train.to_numpy()[:n]), y[:n], np.ascontiguousarray(test.to_numpy())
+    test = pd.get_dummies(test.iloc[:tested], dtype=float).reindex(columns=train.columns, fill_value=0.0)
+    return np.ascontiguousarray(train.to_numpy()[:n]), y[:n], np.ascontiguousarray(test.to_numpy()), right[:tested]
 
 
 def gibibytes() -> float:
@@ -50,7 +49,7 @@ def run(folder: Path, n: int, c: float, way: str) -> None:
         from sklearnex.svm import SVC
     else:
         from riesz import SVC
-    X, y, test = adult(folder, n)
+    X, y, test, _ = adult(folder, n)
     before, start = gibibytes(), time.process_time()
     model = SVC(C=c, gamma=GAMMA).fit(X, y)
     seconds, peak = time.process_time() - start, gibibytes()

@@ -414,6 +414,14 @@ def test_a_process_of_classes_is_scikit_learns(classes, client):
         distributed.fit(classes, "where", **options, sample_weight="weight")
 
 
+def test_an_index_of_pandas_is_no_column(tmp_path):
+    rows = table(1500, seed=5).to_pandas()
+    rows.sort_values("y").to_parquet(tmp_path / "sorted.parquet")
+    assert "__index_level_0__" in pq.read_schema(tmp_path / "sorted.parquet").names
+    options = OPTIONS | {"kernel": "rbf * categorical"}
+    assert distributed.fit(tmp_path / "sorted.parquet", "y", **options).expansion.feature_names == ["a", "b", "c", "city"]
+
+
 def test_classes_are_named_whatever_they_are(tmp_path):
     """Truth values and numbers; and what is none is told by file and row, and no class."""
     rows = table(1500, seed=4)

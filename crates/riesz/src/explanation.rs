@@ -69,6 +69,8 @@ impl Fact {
 
     /// A measured number, to seven significant digits.
     pub fn measured(name: impl Into<String>, value: f64) -> Self {
+        // No -0.
+        let value = value + 0.0;
         let size = value.abs();
         let text = if size == 0.0 || (1e-4..1e7).contains(&size) {
             let decimals = (6 - size.max(1e-4).log10().floor() as i32).max(0) as usize;
@@ -714,6 +716,7 @@ pub(crate) mod tests {
         let text = |v: f64| Fact::measured("", v).value;
         let cases = [
             (0.0, "0"),
+            (-0.0, "0"),
             (0.177_827_941, "0.1778279"),
             (-2_405.738_241, "-2405.738"),
             (77.0, "77"),

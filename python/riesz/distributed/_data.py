@@ -214,13 +214,16 @@ def opened(
     if twice is not None:
         raise ValueError(f"{twice} is named twice, and its rows would count twice")
     schema = parquet.read_schema(files[0].path)
+    # Indices that pandas has no name for are no columns to learn from.
+    indices = [name for name in schema.names if name.startswith("__index_level_")]
     for file in files[1:]:
         other = parquet.read_schema(file.path)
         lacking = next((name for name in schema.names if name not in other.names), None)
         if lacking is not None:
             raise ValueError(f"{file.path} has no column '{lacking}', which {files[0].path} has")
     others = {*targets, *([] if weights is None else [weights])}
-    names = [name for name in schema.names if name not in others] if features is None else list(features)
+    others_known = {*others, *indices}
+    names = [name for name in schema.names if name not in others_known] if features is None else list(features)
     missing = next((name for name in [*names, *others, *categorical] if name not in schema.names), None)
     if missing is not None:
         raise ValueError(f"there is no column '{missing}'; the columns are: {', '.join(schema.names)}")

@@ -28,8 +28,8 @@ pub struct Args {
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation; the model is a gp
-    /// fitted with --posterior
+    /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation: of models fitted with
+    /// --posterior, that of the posterior (gp, gpc), of refits (--bootstrap, --jackknife), or of what landmarks leave out
     #[arg(long)]
     pub std: bool,
     /// Where to write the result [default: standard output]

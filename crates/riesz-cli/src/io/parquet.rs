@@ -12,11 +12,16 @@ use parquet::schema::types::ColumnDescriptor;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
 
+/// What the names begin with that pandas gives to an index without a name, which is no column to learn from.
+const INDEX: &str = "__index_level_";
+
 /// An open Parquet file.
 pub struct ParquetRows {
     name: String,
     reader: Box<dyn FileReader>,
     header: Vec<String>,
+    /// The place of each of these columns in the file.
+    places: Vec<usize>,
     group: usize,
     /// The first group that is not read.
     end: usize,
@@ -31,9 +36,10 @@ impl ParquetRows {
             Ok(Box::new(SerializedFileReader::new(file).map_err(|e| e.to_string())?) as Box<dyn FileReader>)
         })?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
-        let header = schema.columns().iter().map(|c| c.path().string()).collect();
-        let end = reader.num_row_groups();
-        Ok(Self { name: name.to_string(), reader, header, group: 0, end, left: 0, open: Vec::new() })
+        let names = schema.columns().iter().map(|c| c.path().string()).enumerate();
+        let (places, header) = names.filter(|(_, name)| !name.starts_with(INDEX)).unzip();
+        let (name, end) = (name.to_string(), reader.num_row_groups());
+        Ok(Self { name, reader, header, places, group: 0, end, left: 0, open: Vec::new() })
     }
 
     /// Rows of its row groups.
@@ -70,7 +76,11 @@ impl ParquetRows {
             let (reader, group) = (&self.reader, self.group);
             self.open = guarded(&self.name, || {
                 let group = reader.get_row_group(group).map_err(|e| e.to_string())?;
-                wanted.iter().map(|&j| group.get_column_reader(j).map_err(|e| e.to_string())).collect()
+                wanted
+                    .iter()
+                    .map(|&j| self.places[j])
+                    .map(|j| group.get_column_reader(j).map_err(|e| e.to_string()))
+                    .collect()
             })?;
             self.group += 1;
         }
@@ -78,7 +88,7 @@ impl ParquetRows {
         let schema = self.reader.metadata().file_metadata().schema_descr_ptr();
         let mut columns = Vec::with_capacity(wanted.len());
         for (reader, &j) in self.open.iter_mut().zip(wanted) {
-            let descriptor = schema.column(j);
+            let descriptor = schema.column(self.places[j]);
             let read = guarded(&self.name, || read(reader, &descriptor, rows))?;
             columns.push(read);
         }

@@ -83,6 +83,15 @@ impl Matrix {
         self.data
     }
 
+    /// The first so many rows of as many columns, in the same memory.
+    pub(crate) fn into_leading(mut self, size: usize) -> Self {
+        if size < self.cols {
+            (1..size).for_each(|i| self.data.copy_within(i * self.cols..i * self.cols + size, i * size));
+        }
+        self.data.truncate(size * size);
+        Self { rows: size, cols: size, data: self.data }
+    }
+
     /// Row `i`.
     pub fn row(&self, i: usize) -> &[f64] {
         &self.data[i * self.cols..(i + 1) * self.cols]

@@ -161,20 +161,31 @@ const TIMED: usize = 2000;
 /// Says how long it will take, where that is more than a moment: by the time that some rows of the sample take.
 fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console) -> Result<()> {
     let rows = survey.sample()?.first(TIMED);
-    let passes = usual_passes(plan, corrections) as f64;
-    let start = Instant::now();
-    let times = if plan.needs() == Needs::Statistics {
+    let (grams, others) = usual_passes(plan, corrections);
+    let timed = |work: &dyn Fn() -> Result<()>| {
+        let start = Instant::now();
+        work()?;
+        Ok::<_, Failure>(start.elapsed().as_secs_f64())
+    };
+    let pass = |curvature: bool| {
+        let values = Matrix::zeros(plan.landmarks.rows() + 1, plan.targets.len());
+        drop(Pass::of(plan, &Coefficients { values, curvature }, &rows, 0)?);
+        Ok(())
+    };
+    let statistics = || {
         let mut all = Accumulator::new(plan);
         all.add(&rows)?;
         drop(all.finish(0));
-        // A correction takes about a fifth of the time.
-        1.0 + 0.2 * passes
-    } else {
-        let zeros = Matrix::zeros(plan.landmarks.rows() + 1, plan.targets.len());
-        drop(Pass::of(plan, &Coefficients { values: zeros }, &rows, 0)?);
-        passes
+        Ok(())
     };
-    let seconds = start.elapsed().as_secs_f64() / rows.len() as f64 * survey.rows as f64 * times;
+    let gram = match (grams, plan.needs()) {
+        (0, _) => 0.0,
+        (_, Needs::Statistics) => timed(&statistics)?,
+        _ => timed(&|| pass(true))?,
+    };
+    let other = if others > 0 { timed(&|| pass(false))? } else { 0.0 };
+    let each = (grams as f64 * gram + others as f64 * other) / rows.len() as f64;
+    let seconds = each * survey.rows as f64;
     if seconds > 30.0 {
         let minutes = seconds / 60.0;
         let long = if minutes < 120.0 {

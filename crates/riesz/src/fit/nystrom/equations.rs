@@ -1,6 +1,7 @@
 //! The normal equations of all landmarks or the first so many, from statistics, and the ridge that does best on held-out folds.
 
-use super::plan::Plan;
+use super::plan::{Plan, penalty};
+use super::sample::add_penalty;
 use super::statistics::{Statistics, Sums};
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
@@ -25,16 +26,15 @@ pub struct Tried {
     pub error: f64,
 }
 
-/// The normal equations of the first so many landmarks.
-#[derive(Clone)]
-pub(super) struct Equations {
+/// The normal equations of the first so many landmarks, but for the penalty.
+struct Equations {
     matrix: Matrix,
     cross: Matrix,
     gram: Matrix,
 }
 
 impl Equations {
-    pub fn new(plan: &Plan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
+    fn new(plan: &Plan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
         let m = plan.landmarks.rows();
         // Those of the landmarks, then that of the constant.
         let mut places: Vec<usize> = (0..landmarks).collect();
@@ -46,12 +46,8 @@ impl Equations {
             Matrix::from_row_major(places.len(), places.len(), data)
         };
         let t = plan.targets.len();
-        // Targets are less their centres, which a model without a constant has to learn.
-        let cross = |i: usize, o: usize| {
-            let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, m)] };
-            sums.cross[(i, o)] + center
-        };
-        let cross = places.iter().flat_map(|&i| (0..t).map(move |o| cross(i, o))).collect();
+        let cross =
+            places.iter().flat_map(|&i| (0..t).map(move |o| right(plan, sums, intercept, i, o))).collect();
         Self {
             matrix: part(&sums.gram),
             cross: Matrix::from_row_major(places.len(), t, cross),
@@ -59,43 +55,54 @@ impl Equations {
         }
     }
 
-    /// The factor of `Â`, for one of several ridges.
-    fn factor(&self, ridge: f64) -> Result<Factored> {
-        Ok(self.clone().into_factor(ridge)?.1)
-    }
-
-    /// The right-hand sides, and the factor of `Â`, in the memory of its parts.
-    pub fn into_factor(self, ridge: f64) -> Result<(Matrix, Factored)> {
-        let Self { mut matrix, cross, gram: mut penalty } = self;
-        penalty.data_mut().iter_mut().for_each(|v| *v *= ridge);
-        matrix.data_mut().iter_mut().zip(penalty.data()).for_each(|(v, p)| *v += p);
-        let trace = (0..matrix.rows()).map(|i| matrix[(i, i)]).sum();
-        let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
-        Ok((cross, Factored { factor, penalty, trace }))
+    /// The factor of `Â`.
+    fn factor(&self, ridge: f64) -> Result<Cholesky> {
+        let mut matrix = self.matrix.clone();
+        matrix.data_mut().iter_mut().zip(self.gram.data()).for_each(|(v, p)| *v += ridge * p);
+        Cholesky::new(matrix, "matrix of the normal equations")
     }
 }
 
-/// `Â`, factored.
-pub(super) struct Factored {
+/// The solution of the equations of all landmarks, and their matrix.
+pub(super) struct Solved {
+    /// Of landmarks and, with an intercept, the constant.
+    pub values: Matrix,
+    /// Of `Â`.
     pub factor: Cholesky,
-    /// `λP`.
-    pub penalty: Matrix,
     /// Of `Â`.
     pub trace: f64,
+}
+
+/// Solves, in the memory of the sums.
+pub(super) fn solved(plan: &Plan, sums: Sums, ridge: f64, intercept: bool) -> Result<Solved> {
+    let (m, t) = (plan.landmarks.rows(), plan.targets.len());
+    let size = m + usize::from(intercept);
+    let cross = (0..size * t).map(|at| right(plan, &sums, intercept, at / t, at % t)).collect();
+    let mut matrix = sums.gram.into_leading(size);
+    add_penalty(plan, ridge, &mut matrix);
+    let trace = (0..size).map(|i| matrix[(i, i)]).sum();
+    let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
+    Ok(Solved { values: factor.solve(Matrix::from_row_major(size, t, cross)), factor, trace })
+}
+
+/// A right-hand side: targets are less their centres, which a model without a constant has to learn.
+fn right(plan: &Plan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
+    let all = plan.landmarks.rows();
+    let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, all)] };
+    sums.cross[(i, o)] + center
 }
 
 /// The ridge with the least error on held-out folds, and the errors of all.
 pub(super) fn choose(
     plan: &Plan,
     statistics: &Statistics,
-    gram: &Matrix,
     penalties: &Penalties,
 ) -> Result<(f64, Vec<Tried>)> {
     if plan.folds < 2 {
         let allowed = "to choose one, rows are divided into two folds or more";
         return Err(Error::parameter("ridge", "auto", allowed));
     }
-    let m = plan.landmarks.rows();
+    let (m, gram) = (plan.landmarks.rows(), &penalty(plan));
     let mut errors = vec![0.0; penalties.ridges.len()];
     let parts = [m / 4, m / 2].map(|part| part.max(1));
     let (mut weight, mut of_parts) = (0.0, vec![vec![0.0; penalties.ridges.len()]; parts.len()]);
@@ -110,7 +117,7 @@ pub(super) fn choose(
             let learnt = Equations::new(plan, &rest, gram, penalties.intercept, landmarks);
             let held = Equations::new(plan, &own, gram, penalties.intercept, landmarks);
             for (ridge, error) in penalties.ridges.iter().zip(errors) {
-                let values = learnt.factor(*ridge)?.factor.solve(learnt.cross.clone());
+                let values = learnt.factor(*ridge)?.solve(learnt.cross.clone());
                 *error += lost(plan, &held, &own, &values, penalties.intercept);
             }
         }

@@ -2,7 +2,8 @@
 //! numbers are kept.
 //!
 //! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a constant. A step solves
-//! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). With a ridge of 1 and no constant that is the mode of a
+//! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a pass is `Kᵀ D K`, so that of a regression is
+//! kept for as long as steps by it shrink what is left. With a ridge of 1 and no constant that is the mode of a
 //! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of observations with
 //! variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
@@ -31,11 +32,12 @@ pub struct Newton {
     pub coefficients: Coefficients,
     /// Where the last good slope was taken, and the objective there.
     last: Option<(Matrix, f64)>,
+    /// Of the last slope with curvature.
+    curved: Option<Curved>,
     /// Slopes so far.
     pub passes: usize,
     /// `gᵀ H⁻¹ g` at the last of them: twice what the objective is above its least, about.
     pub decrement: f64,
-    jitter: f64,
     rows: u64,
     /// Whether it has ended.
     pub converged: bool,
@@ -45,10 +47,23 @@ pub struct Newton {
     posterior: Option<(Laplace, f64)>,
 }
 
-/// Decrements, relative to the objective, after which one step more is the last: they square.
-const LAST: f64 = 1e-9;
-/// Decrements that no longer shrink by half, relative to the objective, which is as near its least.
-const STALLED: f64 = 1e-6;
+/// The curvature somewhere.
+#[derive(Debug, Clone)]
+struct Curved {
+    /// Of `KᵀDK + ridge P`.
+    factor: Cholesky,
+    /// `Σ D`.
+    weight: f64,
+}
+
+/// Decrements, relative to the objective, after which one step more is the last, and those which are so small that it is when they no
+/// longer shrink by half: by the curvature where the slope is, with which they square, and by that of an earlier slope.
+const LAST: ((f64, f64), (f64, f64)) = ((1e-9, 1e-6), (1e-14, 1e-9));
+/// Decrements, relative to the objective, from which on the curvature is no longer summed up at every step: a pass with it takes as
+/// long as some eight without.
+const NEAR: f64 = 1e-2;
+/// What a decrement is of the one before it where it is summed up anew.
+const POOR: f64 = 0.1;
 
 impl Newton {
     /// From coefficients of 0.
@@ -68,7 +83,8 @@ impl Newton {
         }
         Ok(Self {
             penalty: penalty(plan),
-            coefficients: Coefficients { values: Matrix::zeros(plan.size(), 1) },
+            coefficients: Coefficients { values: Matrix::zeros(plan.size(), 1), curvature: true },
+            curved: None,
             plan: plan.clone(),
             by: *by,
             intercept,
@@ -76,7 +92,6 @@ impl Newton {
             last: None,
             passes: 0,
             decrement: f64::INFINITY,
-            jitter: 0.0,
             rows: 0,
             converged: false,
             missing: None,
@@ -108,51 +123,73 @@ impl Newton {
                     remedy: "raise the ridge",
                 });
             }
-            self.coefficients = Coefficients { values: half };
+            self.coefficients = Coefficients { values: half, curvature: true };
             return Ok(());
         }
         let size = if self.intercept { p } else { p - 1 };
-        let mut matrix = slope.curvature(&self.plan, size);
-        for i in 0..size {
-            matrix.row_mut(i).iter_mut().zip(self.penalty.row(i)).for_each(|(v, k)| *v += ridge * k);
+        if slope.has_curvature() {
+            self.curved = Some(self.factored(slope, size)?);
         }
+        let Some(curved) = &self.curved else {
+            return Err(Error::Format {
+                problem: "this slope has no curvature, which the first one has".into(),
+            });
+        };
         let gradient: Vec<f64> =
             slope.gradient(&self.plan)[..size].iter().zip(&pull).map(|(slope, pull)| slope - pull).collect();
-        let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
-        self.jitter = factor.jitter;
-        let change = factor.solve_vector(&gradient);
+        let change = curved.factor.solve_vector(&gradient);
         let before = std::mem::replace(&mut self.decrement, dot(&gradient, &change));
         self.last = Some((self.coefficients.values.clone(), objective));
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
-        self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values) };
+        let share = self.decrement / objective.abs();
         // Or rounding is all that moves it.
-        let stalls = self.decrement <= STALLED * objective.abs() && self.decrement > 0.5 * before;
-        self.converged = self.decrement <= LAST * objective.abs() || stalls;
+        let (last, stalled) = if slope.has_curvature() { LAST.0 } else { LAST.1 };
+        self.converged = share <= last || share <= stalled && self.decrement > 0.5 * before;
+        let moves = match slope.has_curvature() {
+            true => share > NEAR,
+            false => self.decrement > POOR * before,
+        };
+        let curvature = moves || self.by == Latent::Process;
+        self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {
             let remedy = "raise the ridge";
             let (method, iterations) = ("the logistic regression through landmarks", self.passes);
             return Err(Error::NotConverged { method, iterations, change: self.decrement, remedy });
         }
         if self.converged {
-            self.end(slope, &factor)?;
+            self.end(slope)?;
         }
         Ok(())
     }
 
-    /// What else follows from the last slope, whose matrix has this factor.
-    fn end(&mut self, slope: &Slope, factor: &Cholesky) -> Result<()> {
+    /// The matrix of a slope's Newton step.
+    fn factored(&self, slope: &Slope, size: usize) -> Result<Curved> {
+        let mut matrix = slope.curvature(&self.plan, size);
+        for i in 0..size {
+            let row = matrix.row_mut(i).iter_mut().zip(self.penalty.row(i));
+            row.for_each(|(v, k)| *v += self.by.ridge() * k);
+        }
+        let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
+        Ok(Curved { factor, weight: slope.weight(&self.plan) })
+    }
+
+    /// What else follows from the last slope.
+    fn end(&mut self, slope: &Slope) -> Result<()> {
         let plan = &self.plan;
-        let solved = Solved {
-            plan,
-            factor,
-            ridge: self.by.ridge(),
-            values: &self.coefficients.values,
-            rows: slope.rows(),
-            weight: slope.weight(plan),
-            rounding: 0.5 * plan.rounding(slope.rows(), 1),
+        let of = |curved: &Curved| {
+            Solved {
+                plan,
+                factor: &curved.factor,
+                ridge: self.by.ridge(),
+                values: &self.coefficients.values,
+                rows: slope.rows(),
+                weight: curved.weight,
+                rounding: 0.5 * plan.rounding(slope.rows(), 1),
+            }
+            .missing()
         };
-        self.missing = solved.missing();
+        self.missing = self.curved.as_ref().and_then(of);
         if self.by == Latent::Process {
             // What the last step still gains, by its quadratic model.
             let least =
@@ -194,7 +231,7 @@ impl Newton {
             card.push(Fact::measured("jitter of the landmarks' kernel", own.jitter));
         }
         card.extend([
-            Fact::measured("jitter", self.jitter),
+            Fact::measured("jitter", self.curved.as_ref().map_or(0.0, |own| own.factor.jitter)),
             Fact::new("landmarks", m),
             Fact::measured("unexplained share of the kernel", self.plan.unexplained),
             Fact::new("rows", self.rows),

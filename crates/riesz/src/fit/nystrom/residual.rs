@@ -68,12 +68,21 @@ dispatch! {
 pub struct Coefficients {
     /// Landmarks and constant × targets.
     pub values: Matrix,
+    /// Whether a pass at them is to sum up the curvature of classes too, which takes most of its time.
+    pub curvature: bool,
 }
 
 impl Coefficients {
+    /// At which a pass sums up no curvature.
+    pub fn new(values: Matrix) -> Self {
+        Self { values, curvature: false }
+    }
+
     /// A name: SHA-256 of what they are.
     pub fn digest(&self) -> String {
-        digest(&self.values.data().iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())
+        let mut all: Vec<u8> = self.values.data().iter().flat_map(|v| v.to_le_bytes()).collect();
+        all.push(u8::from(self.curvature));
+        digest(&all)
     }
 
     /// As a file: JSON.

@@ -4,10 +4,10 @@
 //! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
 
 use super::certificate::{Certificate, Measured, Trust};
-use super::equations::{Equations, Factored, Penalties, Tried, choose, with_constant};
+use super::equations::{self, Penalties, Tried, choose, solved, with_constant};
 use super::gradients::{Gradients, Stage};
 use super::nested::{Missing, Solved};
-use super::plan::{Model, Plan, penalty};
+use super::plan::{Model, Plan};
 use super::residual::{Coefficients, Residual};
 use super::sample::{Sampled, penalty_times};
 use super::statistics::Statistics;
@@ -33,8 +33,6 @@ pub struct Solution {
     weight: f64,
     /// Of `Â`, or of the sample's equations.
     factor: Cholesky,
-    /// `λP`, where there is room for it.
-    penalty: Option<Matrix>,
     /// By conjugate gradients.
     descent: Option<Descent>,
     /// How far solutions can be from the one without rounding; `None` where rounding may decide them.
@@ -85,26 +83,22 @@ impl Solution {
             let what = format!("a table of {} row(s)", statistics.rows());
             return Err(Error::TooFew { what, needed: 2, unit: "rows are" });
         }
-        let gram = penalty(plan);
         let (ridge, tried) = match ridges[..] {
             [] => return Err(Error::parameter("ridge", "none", "at least one is tried")),
             [one] => (one, Vec::new()),
-            _ => choose(plan, statistics, &gram, penalties)?,
+            _ => choose(plan, statistics, penalties)?,
         };
         let sums = statistics.sums(plan, |_| true);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
-        let equations = Equations::new(plan, &sums, &gram, *intercept, plan.landmarks.rows());
-        // What a fit takes at most is here.
-        drop((sums, gram));
-        let (cross, Factored { factor, penalty, trace }) = equations.into_factor(ridge)?;
-        let values = with_constant(factor.solve(cross), plan, *intercept);
+        let equations::Solved { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
+        let values = with_constant(values, plan, *intercept);
         let trust = Trust::of(plan, &factor, trace, rows);
         let rounding = plan.rounding(rows, 1);
         let missing =
             Solved { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
         Ok(Self {
             plan: plan.clone(),
-            coefficients: Coefficients { values },
+            coefficients: Coefficients::new(values),
             ridge,
             tried,
             intercept: *intercept,
@@ -114,7 +108,6 @@ impl Solution {
             gains: false,
             worst: None,
             factor,
-            penalty: Some(penalty),
             descent: None,
             trust,
             certificate: None,
@@ -150,7 +143,7 @@ impl Solution {
         let away = plan.targets.iter().map(|t| 0.1 * t.unit * weight.sqrt());
         let mut own = Self {
             plan: plan.clone(),
-            coefficients: Coefficients { values: start.clone() },
+            coefficients: Coefficients::new(start.clone()),
             ridge: *ridge,
             tried: Vec::new(),
             intercept,
@@ -160,7 +153,6 @@ impl Solution {
             gains: false,
             worst: None,
             factor: found.factor,
-            penalty: None,
             descent: None,
             trust,
             certificate: None,
@@ -387,15 +379,8 @@ impl Solution {
         // Without an intercept the constant has no equation.
         let own = |all: &Matrix| Matrix::from_row_major(size, t, all.data()[..size * t].to_vec());
         let (mut left, theta) = (own(&cross), own(&self.coefficients.values));
-        let pull = match &self.penalty {
-            Some(penalty) => penalty.matmul(&theta),
-            None => {
-                let mut pull = penalty_times(&self.plan, &theta);
-                pull.data_mut().iter_mut().for_each(|v| *v *= self.ridge);
-                pull
-            }
-        };
-        left.data_mut().iter_mut().zip(pull.data()).for_each(|(l, p)| *l -= p);
+        let pull = penalty_times(&self.plan, &theta);
+        left.data_mut().iter_mut().zip(pull.data()).for_each(|(l, p)| *l -= self.ridge * p);
         Ok((left, squares))
     }
 

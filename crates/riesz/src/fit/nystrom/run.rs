@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::fitting::{Beginning, Fitting, Needs};
 use super::job::Job;
 use super::pass::{Measuring, Pass};
-use super::plan::{Model, Plan};
+use super::plan::{Latent, Model, Plan};
 use super::residual::Coefficients;
 use super::rows::Rows;
 use super::statistics::{Accumulator, Statistics};
@@ -87,7 +87,7 @@ pub fn pass<S: Source>(
 ) -> Result<Pass, S::Failure> {
     let mut all = Measuring::new(plan, coefficients);
     source.read(unit, &mut |rows| {
-        watch.step(rows.len() * pass_cost(plan))?;
+        watch.step(rows.len() * pass_cost(plan, coefficients))?;
         all.add(rows)
     })?;
     Ok(all.finish(unit))
@@ -110,26 +110,26 @@ fn gram_cost(plan: &Plan) -> usize {
     COST + plan.landmarks.rows() / 30
 }
 
-fn pass_cost(plan: &Plan) -> usize {
-    match plan.model {
-        Model::Classes { .. } => gram_cost(plan),
-        _ => COST,
-    }
+/// What a row costs in a pass.
+fn pass_cost(plan: &Plan, coefficients: &Coefficients) -> usize {
+    if coefficients.curvature { gram_cost(plan) } else { COST }
 }
 
 /// What a row costs in all, with as many passes as are usual.
 fn whole_cost(plan: &Plan, corrections: usize) -> usize {
-    let first = if plan.needs() == Needs::Statistics { gram_cost(plan) } else { 0 };
-    first + usual_passes(plan, corrections) * pass_cost(plan)
+    let (grams, others) = usual_passes(plan, corrections);
+    grams * gram_cost(plan) + others * COST
 }
 
-/// How many passes are usual where so many corrections were asked for, for what is said of time.
-pub fn usual_passes(plan: &Plan, corrections: usize) -> usize {
-    match plan.model {
-        Model::Ridge => corrections,
-        Model::Process(_) => 0,
-        Model::Gradients { .. } => 20,
-        Model::Classes { .. } => 8,
+/// How often gram matrices of all rows are usually summed up, and how many passes there are without, where so many corrections were
+/// asked for: for what is said of time.
+pub fn usual_passes(plan: &Plan, corrections: usize) -> (usize, usize) {
+    match &plan.model {
+        Model::Ridge => (1, corrections),
+        Model::Process(_) => (1, 0),
+        Model::Gradients { .. } => (0, 20),
+        Model::Classes { by: Latent::Process, .. } => (8, 0),
+        Model::Classes { by: Latent::Penalised(_), .. } => (3, 6),
     }
 }
 
@@ -247,7 +247,7 @@ fn all_passes<S: Source>(
     let name = |unit| names::pass(coefficients, unit);
     let files = (name, |bytes: &[u8]| Pass::from_bytes(plan, coefficients, bytes));
     let make = |unit| pass(source, plan, coefficients, unit, watch);
-    let total = together(store, units, (watch, pass_cost(plan)), files, make)?;
+    let total = together(store, units, (watch, pass_cost(plan, coefficients)), files, make)?;
     Ok(total.unwrap_or_else(|| Pass::empty(plan, coefficients)))
 }
 

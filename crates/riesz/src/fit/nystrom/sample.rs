@@ -64,13 +64,7 @@ impl Sampled {
             matrix.add_inner_of_columns(&block[..n * size]);
         }
         drop(block);
-        let share = ridge * s as f64 / plan.rows as f64;
-        for (start, gram) in grams(plan) {
-            for i in 0..gram.rows() {
-                let row = &mut matrix.row_mut(start + i)[..m];
-                row.iter_mut().zip(gram.row(i)).for_each(|(v, k)| *v += share * k);
-            }
-        }
+        add_penalty(plan, ridge * s as f64 / plan.rows as f64, &mut matrix);
         matrix.mirror_upper();
         let trace = (0..size).map(|i| matrix[(i, i)]).sum();
         let factor = Cholesky::new(matrix, "matrix of the sample's normal equations")?;
@@ -90,6 +84,16 @@ fn grams(plan: &Plan) -> impl Iterator<Item = (usize, Matrix)> {
         let some: Vec<usize> = (start..m.min(start + RUN)).collect();
         (start, plan.kernel.cross_gram(&plan.landmarks.select_rows(&some), &plan.landmarks))
     })
+}
+
+/// Adds `λP` to a matrix of landmarks and more, without P in memory.
+pub(super) fn add_penalty(plan: &Plan, ridge: f64, matrix: &mut Matrix) {
+    for (start, gram) in grams(plan) {
+        for i in 0..gram.rows() {
+            let row = matrix.row_mut(start + i).iter_mut();
+            row.zip(gram.row(i)).for_each(|(v, k)| *v += ridge * k);
+        }
+    }
 }
 
 /// `P θ` without P in memory: the landmarks' kernel times coefficients, and 0 for the constant. Cost O(landmarks² columns).

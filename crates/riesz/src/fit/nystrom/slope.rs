@@ -18,10 +18,10 @@ use crate::linalg::Matrix;
 use crate::linalg::fixed::{self, BITS, IntegerGram, ONE, packed_len, two_slices};
 use crate::simd::Isa;
 
-/// Rows at a time.
-const RUN: usize = 1024;
+/// Rows at a time where curvature is summed up, and where it is not: their kernels with landmarks then stay in the cache.
+const RUN: (usize, usize) = (1024, 256);
 
-/// Gradient, curvature and loss of some rows at coefficients.
+/// Gradient and loss of some rows at coefficients, and curvature where these ask for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slope {
     plan: String,
@@ -52,7 +52,7 @@ impl Slope {
             coefficients: coefficients.digest(),
             units: BTreeSet::new(),
             rows: 0,
-            gram: vec![0; packed_len(plan.size())],
+            gram: vec![0; if coefficients.curvature { packed_len(plan.size()) } else { 0 }],
             cross: vec![0; plan.size()],
             loss: 0,
         }
@@ -80,7 +80,12 @@ impl Slope {
         self.cross.iter().zip(bounds).map(|(sum, bound)| *sum as f64 * step * bound).collect()
     }
 
-    /// `KᵀDK`, of the first so many of landmarks and the constant.
+    /// Whether it has the curvature.
+    pub(super) fn has_curvature(&self) -> bool {
+        !self.gram.is_empty()
+    }
+
+    /// `KᵀDK`, of the first so many of landmarks and the constant, where the [curvature](Self::has_curvature) was summed up.
     pub(super) fn curvature(&self, plan: &Plan, size: usize) -> Matrix {
         let (p, step) = (plan.size(), STEP * plan.largest_weight.unwrap_or(1.0));
         let bounds: Vec<f64> = bounds(plan).collect();
@@ -169,7 +174,8 @@ pub struct Sloping<'p> {
     coefficients: &'p Coefficients,
     points: Vec<Vec<f64>>,
     all: Slope,
-    gram: IntegerGram,
+    /// Where curvature is asked for.
+    gram: Option<IntegerGram>,
     block: Vec<f64>,
     scratch: Vec<f64>,
 }
@@ -180,7 +186,7 @@ impl<'p> Sloping<'p> {
         Self {
             points: (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect(),
             all: Slope::empty(plan, coefficients),
-            gram: IntegerGram::new(plan.size()),
+            gram: coefficients.curvature.then(|| IntegerGram::new(plan.size())),
             block: Vec::new(),
             scratch: Vec::new(),
             plan,
@@ -188,7 +194,7 @@ impl<'p> Sloping<'p> {
         }
     }
 
-    /// Adds rows, whose target is 0 or 1. Cost O(rows landmarks (landmarks + columns)).
+    /// Adds rows, whose target is 0 or 1. Cost O(rows landmarks columns), with curvature O(rows landmarks (landmarks + columns)).
     ///
     /// # Errors
     /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Target`] for other targets.
@@ -203,8 +209,9 @@ impl<'p> Sloping<'p> {
             });
         }
         let (m, isa) = (points.len(), Isa::detect());
-        for start in (0..rows.len()).step_by(RUN) {
-            let n = RUN.min(rows.len() - start);
+        let run = if gram.is_some() { RUN.0 } else { RUN.1 };
+        for start in (0..rows.len()).step_by(run) {
+            let n = run.min(rows.len() - start);
             let features = Columns::new(x.column_major(), x.rows(), start, n);
             let values = predictions(plan, points, &coefficients.values, features, block);
             let (mut first, mut second, mut curvature) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
@@ -232,12 +239,16 @@ impl<'p> Sloping<'p> {
             let roots = scaled.roots(start, n);
             let column = |own: &mut [f64]| -> i128 {
                 let [a, b] = fixed::sliced_products(isa, own, scale, roots, [&first, &second]);
-                fixed::round(isa, own, scale, &curvature);
+                if gram.is_some() {
+                    fixed::round(isa, own, scale, &curvature);
+                }
                 (whole(a.0, a.1) << BITS) + whole(b.0, b.1)
             };
             let sums: Vec<i128> = block.par_chunks_mut(n).map(column).collect();
             all.cross.iter_mut().zip(sums).for_each(|(sum, own)| *sum += own);
-            gram.add(block, n, scratch);
+            if let Some(gram) = gram {
+                gram.add(block, n, scratch);
+            }
         }
         all.rows += rows.len() as u64;
         Ok(())
@@ -245,7 +256,7 @@ impl<'p> Sloping<'p> {
 
     /// The slope of all rows, as that of one unit.
     pub fn finish(mut self, unit: u64) -> Slope {
-        self.all.gram = self.gram.into_sums();
+        self.all.gram = self.gram.map_or_else(Vec::new, IntegerGram::into_sums);
         self.all.units = BTreeSet::from([unit]);
         self.all
     }
