@@ -84,12 +84,14 @@ pub struct Columns<'a> {
     stride: usize,
     start: usize,
     len: usize,
+    /// Where these rows are alike, column by column of the table, if that is known.
+    alike: Option<&'a [tile::Alike]>,
 }
 
 impl<'a> Columns<'a> {
     /// Rows `start..start + len` of a column-major array whose columns are `stride` apart.
     pub(crate) fn new(data: &'a [f64], stride: usize, start: usize, len: usize) -> Self {
-        Self { data, stride, start, len }
+        Self { data, stride, start, len, alike: None }
     }
 
     /// All rows of a table from `start` on.
@@ -110,7 +112,7 @@ impl<'a> Columns<'a> {
     /// So many of its rows from `start` on.
     pub(crate) fn part(&self, start: usize, len: usize) -> Self {
         debug_assert!(start + len <= self.len);
-        Self { start: self.start + start, len, ..*self }
+        Self { start: self.start + start, len, alike: None, ..*self }
     }
 
     /// Column `j`.

@@ -17,6 +17,8 @@ impl Kernel {
         let mut product: Block = [[0.0; RUN]; GROUP];
         for start in (0..u.len()).step_by(RUN) {
             let run = u.part(start, RUN.min(u.len() - start));
+            let alike = if v.len() >= MANY { alike(run) } else { None };
+            let run = Columns { alike: alike.as_deref(), ..run };
             for (g, group) in v.chunks(GROUP).enumerate() {
                 for (t, term) in self.terms.iter().enumerate() {
                     product[..group.len()].iter_mut().for_each(|row| row[..run.len()].fill(term.scale));
@@ -37,6 +39,57 @@ impl Kernel {
     }
 }
 
+/// Rows of the other side from which on it is worth its time to see where a run is alike.
+const MANY: usize = 16;
+
+/// What most rows of a run hold in a column, and in which blocks of [`LANES`] rows all do: a bit each. Of one-hot columns that are
+/// most blocks. Where rows of the other side hold it too, differences are 0, and sums stay as they are to the last bit.
+pub(crate) struct Alike {
+    number: f64,
+    blocks: u32,
+}
+
+/// The same of all columns, where it saves time.
+fn alike(u: Columns<'_>) -> Option<Vec<Alike>> {
+    let of = |column: &[f64]| {
+        let number = match *column {
+            [a, b, c, ..] if a == b || a == c => a,
+            [_, b, c, ..] if b == c => b,
+            _ => return Alike { number: f64::NAN, blocks: 0 },
+        };
+        let equal = column.chunks_exact(LANES).map(|block| block.iter().all(|v| *v == number));
+        Alike { number, blocks: equal.enumerate().fold(0, |bits, (k, equal)| bits | (u32::from(equal) << k)) }
+    };
+    let width = u.data.len().checked_div(u.stride).unwrap_or(0);
+    let all: Vec<Alike> = (0..width).map(|j| of(u.column(j))).collect();
+    let blocks: u32 = all.iter().map(|own| own.blocks.count_ones()).sum();
+    (blocks as usize * 4 >= width * (u.len() / LANES) && blocks > 0).then_some(all)
+}
+
+/// For each block, which of some columns have differences from at least one of the rows `v`: a bit each.
+fn unlike(alike: &[Alike], columns: &[usize], slots: &[Slot<'_>]) -> [u32; RUN / LANES] {
+    let mut unlike = [0; RUN / LANES];
+    for (slot, (&j, (_, _, v))) in columns.iter().zip(slots).enumerate() {
+        let own = &alike[j];
+        let blocks = if v.iter().all(|v| *v == own.number) { own.blocks } else { 0 };
+        unlike.iter_mut().enumerate().for_each(|(k, bits)| *bits |= ((!blocks >> k) & 1) << slot);
+    }
+    unlike
+}
+
+/// A column of a run, the inverse of its length scale, and what the rows of the other side hold in it.
+type Slot<'a> = (&'a [f64], f64, [f64; GROUP]);
+
+/// Adds a column's squares in the block at `at`.
+#[inline(always)]
+fn add_squares<V: Simd>(sums: &mut [Lanes; GROUP], (u, inverse, v): &Slot<'_>, at: usize) {
+    let x = Lanes::load(u, at);
+    for (sum, &v) in sums.iter_mut().zip(v) {
+        let r = x.sub::<V>(Lanes::splat(v)).mul::<V>(Lanes::splat(*inverse));
+        *sum = r.fma::<V>(r, *sum);
+    }
+}
+
 /// Columns whose numbers are laid side by side at a time.
 const SLOTS: usize = 32;
 
@@ -53,12 +106,13 @@ fn squares_body<V: Simd>(
     let filled = if columns.is_empty() { 0 } else { whole };
     out.iter_mut().for_each(|row| row[filled..u.len()].fill(0.0));
     for (part, (columns, lengthscale)) in columns.chunks(SLOTS).zip(lengthscale.chunks(SLOTS)).enumerate() {
-        let mut slots: [(&[f64], f64, [f64; GROUP]); SLOTS] = [(&[], 0.0, [0.0; GROUP]); SLOTS];
+        let mut slots: [Slot<'_>; SLOTS] = [(&[], 0.0, [0.0; GROUP]); SLOTS];
         for (slot, (&j, l)) in slots.iter_mut().zip(columns.iter().zip(lengthscale)) {
             // Fewer rows than a group are filled up with the last.
             *slot = (u.column(j), 1.0 / l, std::array::from_fn(|r| v[r.min(v.len() - 1)][j]));
         }
         let slots = &slots[..columns.len()];
+        let unlike = u.alike.map(|alike| unlike(alike, columns, slots));
         for at in (0..whole).step_by(LANES) {
             let mut sums = [Lanes::ZERO; GROUP];
             if part > 0 {
@@ -66,12 +120,15 @@ fn squares_body<V: Simd>(
                     *sum = Lanes::load(row, at);
                 }
             }
-            for (u, inverse, v) in slots {
-                let x = Lanes::load(u, at);
-                for (sum, &v) in sums.iter_mut().zip(v) {
-                    let r = x.sub::<V>(Lanes::splat(v)).mul::<V>(Lanes::splat(*inverse));
-                    *sum = r.fma::<V>(r, *sum);
+            match &unlike {
+                Some(unlike) => {
+                    let mut left = unlike[at / LANES];
+                    while left != 0 {
+                        add_squares::<V>(&mut sums, &slots[left.trailing_zeros() as usize], at);
+                        left &= left - 1;
+                    }
                 }
+                None => slots.iter().for_each(|slot| add_squares::<V>(&mut sums, slot, at)),
             }
             for (sum, row) in sums.iter().zip(&mut *out) {
                 row[at..at + LANES].copy_from_slice(&sum.0);
@@ -123,12 +180,26 @@ mod tests {
                 stationary(Profile::RationalQuadratic { alpha: 0.8 }, true) + Kernel::constant(0.2),
                 polynomial + linear,
             ];
-            for (n, rows) in [(1, 1), (7, 2), (8, 3), (131, 4), (300, 9)] {
-                let table: Vec<Vec<f64>> =
-                    (0..n).map(|i| (0..d).map(|c| number(i * d + c)).collect()).collect();
+            // Numbers that all differ, and such as are mostly the same in all columns but the last.
+            let rare = |k: usize| if k % 37 == 0 { number(k) } else { -0.5 };
+            let mixed = |c: usize, k: usize| if c + 1 < d { rare(k) } else { number(k) };
+            for (n, rows, mostly) in [
+                (1, 1, false),
+                (7, 2, false),
+                (8, 3, false),
+                (131, 4, false),
+                (300, 9, false),
+                (300, MANY + 2, false),
+                (9, MANY, true),
+                (300, MANY + 3, true),
+            ] {
+                let row = |at: usize| -> Vec<f64> {
+                    (0..d).map(|c| if mostly { mixed(c, at + c * 7) } else { number(at + c) }).collect()
+                };
+                let table: Vec<Vec<f64>> = (0..n).map(|i| row(i * d)).collect();
                 let x = Table::from_rows(&table).unwrap();
-                let v: Vec<Vec<f64>> =
-                    (0..rows).map(|r| (0..d).map(|c| number(r * d + c + 5)).collect()).collect();
+                assert!(!mostly || d < 5 || n < 20 || alike(Columns::of(&x, 0).part(0, RUN)).is_some());
+                let v: Vec<Vec<f64>> = (0..rows).map(|r| row(r * d + 5)).collect();
                 let v: Vec<&[f64]> = v.iter().map(Vec::as_slice).collect();
                 for (kernel, isa) in
                     kernels.iter().flat_map(|k| Isa::available().into_iter().map(move |i| (k, i)))

@@ -5,8 +5,8 @@
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::reborrow::ReborrowMut;
 use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
 
 use crate::simd::{LANES, Lanes, Simd, dispatch};
 
@@ -124,60 +124,52 @@ dispatch! {
     ) -> [(f64, f64); 2] = sliced_products_body::<V>
 }
 
-/// Columns of a part of a product that one thread computes.
+/// Columns of a part of a product, and rows.
 const PART: usize = 512;
 
-/// The lower triangle of `AᵀA`. Threads take parts of their own: those of a shared product wait for each other too often.
-fn lower_gram(mut out: MatMut<'_, f64>, a: MatRef<'_, f64>) {
+/// How many columns of the sums one thread takes at a time: four times as many tasks as threads, which are of different sizes.
+fn panel(size: usize) -> usize {
+    (size / (4 * rayon::current_num_threads())).clamp(64, PART)
+}
+
+/// Adds the lower triangle of `AᵀA` in some columns from `first` on to their packed sums, part by part: none is larger than the cache.
+fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, scratch: &mut Vec<f64>) {
     let p = a.ncols();
-    if p <= PART || rayon::current_num_threads() == 1 {
-        triangular::matmul(
-            out.rb_mut(),
-            BlockStructure::TriangularLower,
-            Accum::Replace,
-            a.transpose(),
-            BlockStructure::Rectangular,
-            a,
-            BlockStructure::Rectangular,
-            1.0,
-            Par::Seq,
-        );
-        return;
-    }
-    let (first, last) = a.split_at_col(p / 2);
-    let (top, _, below, bottom) = out.split_at_mut(p / 2, p / 2);
-    rayon::join(
-        || product_of(below, last, first),
-        || rayon::join(|| lower_gram(top, first), || lower_gram(bottom, last)),
+    let columns = a.subcols(first, count);
+    scratch.resize(PART.max(count) * count, 0.0);
+    let diagonal = MatMut::from_column_major_slice_mut(&mut scratch[..count * count], count, count);
+    triangular::matmul(
+        diagonal,
+        BlockStructure::TriangularLower,
+        Accum::Replace,
+        columns.transpose(),
+        BlockStructure::Rectangular,
+        columns,
+        BlockStructure::Rectangular,
+        1.0,
+        Par::Seq,
     );
+    add_part(sums, (first, p), first, &scratch[..count * count], count);
+    for from in (first + count..p).step_by(PART) {
+        let rows = PART.min(p - from);
+        let part = &mut scratch[..rows * count];
+        let out = MatMut::from_column_major_slice_mut(part, rows, count);
+        matmul(out, Accum::Replace, a.subcols(from, rows).transpose(), columns, 1.0, Par::Seq);
+        add_part(sums, (first, p), from, part, rows);
+    }
 }
 
-/// `AᵀB`.
-fn product_of(out: MatMut<'_, f64>, a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
-    let p = a.ncols();
-    if p <= PART {
-        return matmul(out, Accum::Replace, a.transpose(), b, 1.0, Par::Seq);
+/// Adds a part of a product, whose rows are those from `from` on, to packed sums of columns from `first` on of a matrix with p rows.
+fn add_part(sums: &mut [i64], (first, p): (usize, usize), from: usize, part: &[f64], rows: usize) {
+    let mut rest = sums;
+    for (j, column) in part.chunks_exact(rows).enumerate() {
+        let diagonal = first + j;
+        let (own, others) = rest.split_at_mut(p - diagonal);
+        let top = from.max(diagonal);
+        let own = &mut own[top - diagonal..from + rows - diagonal];
+        own.iter_mut().zip(&column[top - from..]).for_each(|(sum, v)| *sum += *v as i64);
+        rest = others;
     }
-    let ((first, last), (top, bottom)) = (a.split_at_col(p / 2), out.split_at_row_mut(p / 2));
-    rayon::join(|| product_of(top, first, b), || product_of(bottom, last, b));
-}
-
-/// Adds the lower triangle of columns from `first` on, of a matrix with p rows, to packed sums.
-fn add_lower(sums: &mut [i64], columns: &[f64], p: usize, first: usize) {
-    let count = columns.len() / p;
-    if count <= PART {
-        let mut sums = sums;
-        for (j, column) in columns.chunks_exact(p).enumerate() {
-            let (own, rest) = sums.split_at_mut(p - first - j);
-            own.iter_mut().zip(&column[first + j..]).for_each(|(sum, v)| *sum += *v as i64);
-            sums = rest;
-        }
-        return;
-    }
-    let half = count / 2;
-    let (left, right) = columns.split_at(half * p);
-    let (own, rest) = sums.split_at_mut(packed_len(p - first) - packed_len(p - first - half));
-    rayon::join(|| add_lower(own, left, p, first), || add_lower(rest, right, p, first + half));
 }
 
 /// The sum of `AᵀA` over blocks A of whole numbers: the lower triangle, column by column.
@@ -196,17 +188,24 @@ impl IntegerGram {
         Self { size, narrow: vec![0; packed_len(size)], rows: 0, wide: Vec::new() }
     }
 
-    /// Adds a block of at most [`BLOCK`] rows, whose columns stand one after the other. `scratch` is kept for the next block.
-    pub(crate) fn add(&mut self, block: &[f64], rows: usize, scratch: &mut Vec<f64>) {
+    /// Adds a block of at most [`BLOCK`] rows, whose columns stand one after the other.
+    pub(crate) fn add(&mut self, block: &[f64], rows: usize) {
         let p = self.size;
-        scratch.resize(p * p, 0.0);
-        let block = MatRef::from_column_major_slice(block, rows, p);
-        lower_gram(MatMut::from_column_major_slice_mut(scratch, p, p), block);
         if self.rows + rows > NARROW {
             self.widen();
         }
         self.rows += rows;
-        add_lower(&mut self.narrow, scratch, p, 0);
+        let block = MatRef::from_column_major_slice(block, rows, p);
+        let (width, mut rest, mut panels) = (panel(p), &mut self.narrow[..], Vec::new());
+        for first in (0..p).step_by(width) {
+            let count = width.min(p - first);
+            let (own, others) = rest.split_at_mut(packed_len(p - first) - packed_len(p - first - count));
+            panels.push((first, count, own));
+            rest = others;
+        }
+        panels.into_par_iter().for_each_init(Vec::new, |scratch, (first, count, sums)| {
+            add_lower(sums, block, first, count, scratch);
+        });
     }
 
     fn widen(&mut self) {
@@ -252,10 +251,10 @@ mod tests {
                     (0..p).flat_map(|j| (from..to).map(move |i| a[i * p + j] as f64)).collect()
                 };
                 let summed = |step: usize| {
-                    let (mut own, mut scratch) = (IntegerGram::new(p), Vec::new());
+                    let mut own = IntegerGram::new(p);
                     for from in (0..rows).step_by(step) {
                         let to = rows.min(from + step);
-                        own.add(&block(from, to), to - from, &mut scratch);
+                        own.add(&block(from, to), to - from);
                         if from > 2 * BLOCK {
                             own.widen();
                         }

@@ -211,7 +211,7 @@ impl Job {
         if labels.iter().all(|label| *label == labels[0]) {
             let (only, rows) = (&names[labels[0]], some.len());
             let problem = format!(
-                "is '{only}' in all of the {rows} rows that the kernel is tuned on: give the kernel, and --fixed-kernel"
+                "is '{only}' in all of the {rows} rows that the kernel is tuned on: give the kernel and keep it (fixed_kernel)"
             );
             return Err(Error::Target { name: "target".into(), problem });
         }

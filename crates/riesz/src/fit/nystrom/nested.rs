@@ -65,8 +65,8 @@ impl Missing {
     }
 }
 
-/// A solution, and the matrix that it solves.
-pub(super) struct Solved<'s> {
+/// A solution, and the matrix that it solves, in whose inner product fits with fewer landmarks are projections.
+pub(super) struct Nested<'s> {
     pub plan: &'s Plan,
     /// Of `A = KᵀWK + λP`, by landmarks and, where it is learnt, the constant.
     pub factor: &'s Cholesky,
@@ -82,7 +82,7 @@ pub(super) struct Solved<'s> {
     pub rounding: f64,
 }
 
-impl Solved<'_> {
+impl Nested<'_> {
     /// `None` with less than two doublings to look at, and for some of the plan's rows that are fewer than landmarks. Cost
     /// O(landmarks² targets).
     pub fn missing(&self) -> Option<Missing> {

@@ -3,11 +3,11 @@
 //!
 //! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a constant. A step solves
 //! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a pass is `Kᵀ D K`, so that of a regression is
-//! kept for as long as steps by it shrink what is left. With a ridge of 1 and no constant that is the mode of a
+//! kept, with what steps show of it, for as long as these shrink what is left. With a ridge of 1 and no constant that is the mode of a
 //! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of observations with
 //! variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
-use super::nested::{Missing, Solved};
+use super::nested::{Missing, Nested};
 use super::plan::{Latent, Model, Plan, penalty};
 use super::residual::Coefficients;
 use super::slope::Slope;
@@ -30,8 +30,8 @@ pub struct Newton {
     penalty: Matrix,
     /// Where the next slope is to be taken.
     pub coefficients: Coefficients,
-    /// Where the last good slope was taken, and the objective there.
-    last: Option<(Matrix, f64)>,
+    /// Where the last good slope was taken.
+    last: Option<Last>,
     /// Of the last slope with curvature.
     curved: Option<Curved>,
     /// Slopes so far.
@@ -47,13 +47,46 @@ pub struct Newton {
     posterior: Option<(Laplace, f64)>,
 }
 
-/// The curvature somewhere.
+/// Where a good slope was taken.
+#[derive(Debug, Clone)]
+struct Last {
+    values: Matrix,
+    objective: f64,
+    /// That of the objective, with the opposite sign.
+    gradient: Vec<f64>,
+}
+
+/// The curvature somewhere, and what steps since then have shown of it.
 #[derive(Debug, Clone)]
 struct Curved {
     /// Of `KᵀDK + ridge P`.
     factor: Cholesky,
     /// `Σ D`.
     weight: f64,
+    /// Steps, and by how much gradients grew.
+    secants: Vec<(Vec<f64>, Vec<f64>)>,
+}
+
+impl Curved {
+    /// The inverse curvature times a vector, as the factor and all secants say (BFGS, in the two loops of Nocedal 1980).
+    fn solve(&self, gradient: &[f64]) -> Vec<f64> {
+        let add = |to: &mut [f64], scale: f64, what: &[f64]| {
+            to.iter_mut().zip(what).for_each(|(v, w)| *v += scale * w);
+        };
+        let mut left = gradient.to_vec();
+        let mut shares = Vec::new();
+        for (step, growth) in self.secants.iter().rev() {
+            let share = dot(step, &left) / dot(step, growth);
+            add(&mut left, -share, growth);
+            shares.push(share);
+        }
+        let mut change = self.factor.solve_vector(&left);
+        for ((step, growth), share) in self.secants.iter().zip(shares.into_iter().rev()) {
+            let other = dot(growth, &change) / dot(step, growth);
+            add(&mut change, share - other, step);
+        }
+        change
+    }
 }
 
 /// Decrements, relative to the objective, after which one step more is the last, and those which are so small that it is when they no
@@ -109,7 +142,7 @@ impl Newton {
         let pull: Vec<f64> = self.penalty.matvec(&theta).iter().map(|v| ridge * v).collect();
         let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
         (self.passes, self.rows) = (self.passes + 1, slope.rows());
-        if let Some((before, least)) = &self.last
+        if let Some(Last { values: before, objective: least, .. }) = &self.last
             && objective > least + 1e-12 * least.abs()
         {
             // Back halfway.
@@ -130,16 +163,23 @@ impl Newton {
         if slope.has_curvature() {
             self.curved = Some(self.factored(slope, size)?);
         }
-        let Some(curved) = &self.curved else {
+        let Some(curved) = &mut self.curved else {
             return Err(Error::Format {
                 problem: "this slope has no curvature, which the first one has".into(),
             });
         };
         let gradient: Vec<f64> =
             slope.gradient(&self.plan)[..size].iter().zip(&pull).map(|(slope, pull)| slope - pull).collect();
-        let change = curved.factor.solve_vector(&gradient);
+        if let Some(last) = self.last.as_ref().filter(|_| !slope.has_curvature()) {
+            let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
+            let (step, growth) = (less(&theta[..size], last.values.data()), less(&last.gradient, &gradient));
+            if dot(&step, &growth) > 0.0 {
+                curved.secants.push((step, growth));
+            }
+        }
+        let change = curved.solve(&gradient);
         let before = std::mem::replace(&mut self.decrement, dot(&gradient, &change));
-        self.last = Some((self.coefficients.values.clone(), objective));
+        self.last = Some(Last { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
         let share = self.decrement / objective.abs();
@@ -171,14 +211,14 @@ impl Newton {
             row.for_each(|(v, k)| *v += self.by.ridge() * k);
         }
         let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
-        Ok(Curved { factor, weight: slope.weight(&self.plan) })
+        Ok(Curved { factor, weight: slope.weight(&self.plan), secants: Vec::new() })
     }
 
     /// What else follows from the last slope.
     fn end(&mut self, slope: &Slope) -> Result<()> {
         let plan = &self.plan;
         let of = |curved: &Curved| {
-            Solved {
+            Nested {
                 plan,
                 factor: &curved.factor,
                 ridge: self.by.ridge(),
@@ -192,8 +232,7 @@ impl Newton {
         self.missing = self.curved.as_ref().and_then(of);
         if self.by == Latent::Process {
             // What the last step still gains, by its quadratic model.
-            let least =
-                self.last.as_ref().map_or(f64::NAN, |(_, objective)| objective - 0.5 * self.decrement);
+            let least = self.last.as_ref().map_or(f64::NAN, |last| last.objective - 0.5 * self.decrement);
             let rounding = 0.5 * plan.bound * 0.5_f64.powi(22);
             let gram = slope.curvature(plan, plan.landmarks.rows());
             let own = Laplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
@@ -239,7 +278,7 @@ impl Newton {
             Fact::measured("decrement before the last step", self.decrement),
             Fact::measured(
                 "objective before the last step",
-                self.last.as_ref().map_or(f64::NAN, |(_, least)| *least),
+                self.last.as_ref().map_or(f64::NAN, |last| last.objective),
             ),
             Fact::new("plan", &self.plan.digest()[..16]),
         ]);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::nested::{Missing, Solved};
+use super::nested::{Missing, Nested};
 use super::plan::{Model, Plan, Prior};
 use super::rows::Rows;
 use super::statistics::Statistics;
@@ -122,5 +122,5 @@ fn missing(plan: &Plan, sums: KernelSums, noise: f64, values: &Matrix) -> Option
     let rows = sums.rows as u64;
     let factor = &Cholesky::new(matrix, "matrix of the normal equations").ok()?;
     let (weight, rounding) = (sums.rows as f64, plan.rounding(rows, 1));
-    Solved { plan, factor, ridge: noise, values, rows, weight, rounding }.missing()
+    Nested { plan, factor, ridge: noise, values, rows, weight, rounding }.missing()
 }

@@ -6,7 +6,7 @@
 use super::certificate::{Certificate, Measured, Trust};
 use super::equations::{self, Penalties, Tried, choose, solved, with_constant};
 use super::gradients::{Gradients, Stage};
-use super::nested::{Missing, Solved};
+use super::nested::{Missing, Nested};
 use super::plan::{Model, Plan};
 use super::residual::{Coefficients, Residual};
 use super::sample::{Sampled, penalty_times};
@@ -95,7 +95,7 @@ impl Solution {
         let trust = Trust::of(plan, &factor, trace, rows);
         let rounding = plan.rounding(rows, 1);
         let missing =
-            Solved { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
+            Nested { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
         Ok(Self {
             plan: plan.clone(),
             coefficients: Coefficients::new(values),
@@ -335,7 +335,7 @@ impl Solution {
             own.last = over;
         }
         if own.run.stage() == Stage::Done {
-            self.missing = self.solved(&own).missing();
+            self.missing = self.nested(&own).missing();
         } else {
             let mut step = own.run.point(self.factor.size());
             self.factor.solve_upper_in_place(&mut step);
@@ -348,9 +348,9 @@ impl Solution {
     }
 
     /// In the inner product of the sample.
-    fn solved(&self, own: &Descent) -> Solved<'_> {
+    fn nested(&self, own: &Descent) -> Nested<'_> {
         let ridge = self.ridge * own.sampled as f64 / self.plan.rows as f64;
-        Solved {
+        Nested {
             plan: &self.plan,
             factor: &self.factor,
             ridge,

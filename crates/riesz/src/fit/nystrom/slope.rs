@@ -177,7 +177,6 @@ pub struct Sloping<'p> {
     /// Where curvature is asked for.
     gram: Option<IntegerGram>,
     block: Vec<f64>,
-    scratch: Vec<f64>,
 }
 
 impl<'p> Sloping<'p> {
@@ -188,7 +187,6 @@ impl<'p> Sloping<'p> {
             all: Slope::empty(plan, coefficients),
             gram: coefficients.curvature.then(|| IntegerGram::new(plan.size())),
             block: Vec::new(),
-            scratch: Vec::new(),
             plan,
             coefficients,
         }
@@ -199,7 +197,7 @@ impl<'p> Sloping<'p> {
     /// # Errors
     /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Target`] for other targets.
     pub fn add(&mut self, rows: &Rows) -> Result<()> {
-        let Self { plan, coefficients, points, all, gram, block, scratch } = self;
+        let Self { plan, coefficients, points, all, gram, block } = self;
         let x = rows.x.conform(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         if let Some(bad) = rows.y.data().iter().find(|y| **y != 0.0 && **y != 1.0) {
@@ -247,7 +245,7 @@ impl<'p> Sloping<'p> {
             let sums: Vec<i128> = block.par_chunks_mut(n).map(column).collect();
             all.cross.iter_mut().zip(sums).for_each(|(sum, own)| *sum += own);
             if let Some(gram) = gram {
-                gram.add(block, n, scratch);
+                gram.add(block, n);
             }
         }
         all.rows += rows.len() as u64;

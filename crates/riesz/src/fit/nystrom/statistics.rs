@@ -286,7 +286,6 @@ pub struct Accumulator<'p> {
     points: Vec<Vec<f64>>,
     folds: Vec<Sum>,
     block: Vec<f64>,
-    scratch: Vec<f64>,
 }
 
 impl<'p> Accumulator<'p> {
@@ -311,7 +310,6 @@ impl<'p> Accumulator<'p> {
             points: (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect(),
             folds: (0..plan.folds).map(|_| sum()).collect(),
             block: Vec::new(),
-            scratch: Vec::new(),
         }
     }
 
@@ -356,7 +354,7 @@ impl<'p> Accumulator<'p> {
 
     /// Counts the rows of a fold that wait.
     fn flush(&mut self, k: usize) {
-        let Self { plan, points, folds, block, scratch } = self;
+        let Self { plan, points, folds, block } = self;
         let (fold, p, t) = (&mut folds[k], plan.size(), plan.targets.len());
         let rows = std::mem::take(&mut fold.waiting.rows);
         if rows == 0 {
@@ -391,12 +389,13 @@ impl<'p> Accumulator<'p> {
             })
             .collect();
         fold.cross.iter_mut().zip(sums.iter().flatten()).for_each(|(sum, own)| *sum += own);
-        fold.gram.add(block, rows, scratch);
+        fold.gram.add(block, rows);
     }
 
     /// The statistics of all rows, as those of one unit.
     pub fn finish(mut self, unit: u64) -> Statistics {
         (0..self.folds.len()).for_each(|k| self.flush(k));
+        drop(self.block);
         let join = |fold: Sum| Fold {
             rows: fold.rows,
             gram: fold.gram.into_sums(),
