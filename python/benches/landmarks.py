@@ -6,9 +6,9 @@ of its own.
 
 18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1; error is against the noiseless truth. CPU seconds are
 those of the fit alone, memory is the peak of the process with the data in it. With --adult they are logistic regressions of the
-adult data (as in svm.py: 32,561 rows of 108 columns, ridge 1), and the error is the share of wrong classes of its test rows. With --parquet the command line fits so
-many rows from files, with a correction and its certificate, beside numpy on the same files: blocks of f64 products, Cholesky
-(riesz must be on the path, or RIESZ names it).
+adult data (as in svm.py: 32,561 rows of 108 columns, ridge 1), and the error is the share of wrong classes of its test rows. With
+--parquet the command line fits so many rows from files, with a correction and its certificate, beside numpy on the same files:
+blocks of f64 products, Cholesky (riesz must be on the path, or RIESZ names it).
 """
 
 import argparse

@@ -212,7 +212,7 @@ impl Fitting {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let work = move || {
-            let beginning = match (&statistics, &survey) {
+            let beginning = match (statistics, &survey) {
                 (Some(own), _) => Beginning::Statistics(own),
                 (_, Some(own)) => Beginning::Survey(own),
                 _ => Beginning::Nothing,

@@ -4,6 +4,7 @@
 //! works one column at a time.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,13 +58,13 @@ impl Column {
 /// What [`Table::with_unseen`] calls the level of cells that hold none of a column's levels.
 pub const UNSEEN: &str = "(unseen)";
 
-/// `n` rows of `d` finite numbers with named columns.
+/// `n` rows of `d` finite numbers with named columns. Clones share the numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawTable", into = "RawTable")]
 pub struct Table {
     columns: Vec<Column>,
     rows: usize,
-    values: Vec<f64>,
+    values: Arc<Vec<f64>>,
 }
 
 /// The serialised form of [`Table`]; reading it back goes through the same checks as building one.
@@ -83,7 +84,7 @@ impl TryFrom<RawTable> for Table {
 
 impl From<Table> for RawTable {
     fn from(table: Table) -> Self {
-        Self { columns: table.columns, rows: table.rows, values: table.values }
+        Self { columns: table.columns, rows: table.rows, values: Arc::unwrap_or_clone(table.values) }
     }
 }
 
@@ -129,7 +130,7 @@ impl Table {
                 }
             }
         }
-        Ok(Self { columns, rows, values })
+        Ok(Self { columns, rows, values: values.into() })
     }
 
     /// Builds a numeric table from rows; columns are named `x0, x1, …`.
@@ -206,7 +207,7 @@ impl Table {
             let column = self.column(j);
             values.extend(indices.iter().map(|&i| column[i]));
         }
-        Self { columns: self.columns.clone(), rows: indices.len(), values }
+        Self { columns: self.columns.clone(), rows: indices.len(), values: values.into() }
     }
 
     /// Some columns, in this order.
@@ -214,7 +215,7 @@ impl Table {
         Self {
             columns: places.iter().map(|&j| self.columns[j].clone()).collect(),
             rows: self.rows,
-            values: places.iter().flat_map(|&j| self.column(j).iter().copied()).collect(),
+            values: Arc::new(places.iter().flat_map(|&j| self.column(j).iter().copied()).collect()),
         }
     }
 
@@ -264,7 +265,7 @@ impl Table {
             values.extend_from_slice(self.column(j));
             values.extend_from_slice(below.column(j));
         }
-        Ok(Self { columns: self.columns.clone(), rows: self.rows + below.rows, values })
+        Ok(Self { columns: self.columns.clone(), rows: self.rows + below.rows, values: values.into() })
     }
 
     /// The index of the column called `name`.
@@ -296,6 +297,9 @@ impl Table {
     /// # Errors
     /// [`Error::UnknownColumn`], [`Error::UnseenLevel`], [`Error::WrongKind`].
     pub fn conform(&self, wanted: &[Column]) -> Result<Self> {
+        if self.columns == wanted {
+            return Ok(self.clone());
+        }
         let mut values = Vec::with_capacity(wanted.len() * self.rows);
         let places: HashMap<&str, usize> =
             self.columns.iter().enumerate().map(|(j, c)| (c.name.as_str(), j)).collect();
@@ -337,7 +341,7 @@ impl Table {
                 }
             }
         }
-        Ok(Self { columns: wanted.to_vec(), rows: self.rows, values })
+        Ok(Self { columns: wanted.to_vec(), rows: self.rows, values: values.into() })
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
     /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation: of models fitted with
-    /// --posterior, that of the posterior (gp, gpc), of refits (--bootstrap, --jackknife), or of what landmarks leave out
+    /// --posterior, that of the posterior (gp), of refits (--bootstrap, --jackknife), or of what landmarks leave out
     #[arg(long)]
     pub std: bool,
     /// Where to write the result [default: standard output]

@@ -55,7 +55,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (units, mut fitting) = match plan.needs() {
         Needs::Statistics => {
             let all = all_statistics(args, &mut store, &request, &plan, console)?;
-            (all.units().clone(), Fitting::new(&plan, &request.job, Beginning::Statistics(&all))?)
+            (all.units().clone(), Fitting::new(&plan, &request.job, Beginning::Statistics(all))?)
         }
         Needs::Survey => {
             let survey = kept_survey(&mut store)?;

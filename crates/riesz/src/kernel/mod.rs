@@ -10,6 +10,7 @@
 //! factor is an entry and a line in `profile.rs`. Expressions, help, checks, Python's constructors, the bound of robustness, random features
 //! and the conformance tests are made of what it says there.
 
+mod anchors;
 mod anova;
 mod categorical;
 mod exponential_dot_product;
@@ -32,6 +33,7 @@ mod tile;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use anchors::Anchors;
 pub use anova::Anova;
 pub use categorical::Categorical;
 pub use exponential_dot_product::ExponentialDotProduct;

@@ -3,7 +3,7 @@
 //! Counted from the commonest number most are 0, and `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v` takes as many multiplications as v has others. Columns
 //! that have no such number are summed up by their differences. Where rounding could show, there is no such layout.
 
-use super::{FactorKind, Kernel};
+use super::{Columns, FactorKind, Kernel};
 use crate::linalg::dot;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::Table;
@@ -13,14 +13,32 @@ pub(super) const BLOCK: usize = 32;
 /// How far rounding may take a kernel value of 1.
 const PRECISION: f64 = 1e-11;
 
-/// The layout: in blocks of rows, by column, in length scales; first the columns with a commonest number.
-pub(super) struct MostlyEqual {
-    rows: usize,
+/// How rows are laid out: columns of their table, each with the number that it is counted from and the inverse of its length scale; first
+/// those with a commonest number.
+#[derive(Clone)]
+pub(super) struct Frame {
+    columns: Vec<(usize, f64, f64)>,
     sparse: usize,
-    width: usize,
+}
+
+/// Rows, by a frame: in blocks, by column.
+pub(super) struct MostlyEqual {
+    frame: Frame,
+    rows: usize,
     values: Vec<f64>,
     /// `‖u‖²` over the first columns.
     norms: Vec<f64>,
+}
+
+/// How large the numbers of some rows are, by a frame.
+#[derive(Clone)]
+pub(super) struct Extent {
+    /// Of each of the other columns.
+    numbers: Vec<f64>,
+    /// `‖u‖²` over the first columns.
+    norm: f64,
+    /// Numbers of a row that are not the commonest.
+    terms: usize,
 }
 
 /// A row as a layout reads it.
@@ -47,9 +65,9 @@ fn majority(column: &[f64]) -> Option<(f64, usize)> {
     (2 * others < column.len()).then_some((most, others))
 }
 
-impl MostlyEqual {
-    /// `None` if the kernel is another one, if few numbers are the commonest, or if digits would be lost.
-    pub(super) fn new(kernel: &Kernel, x: &Table) -> Option<Self> {
+impl Frame {
+    /// By the numbers of `x`. `None` if the kernel is another one, or if few numbers are the commonest.
+    pub(super) fn of(kernel: &Kernel, x: &Table) -> Option<Self> {
         let distance = factor(kernel)?.distance()?;
         let n = x.rows();
         let (mut first, mut last, mut own) = (Vec::new(), Vec::new(), 0);
@@ -67,39 +85,85 @@ impl MostlyEqual {
                 }
             }
         }
-        let width = distance.columns.len();
-        if 2 * (last.len() * n + own) > width * n {
-            return None;
-        }
-        let sparse = first.len();
-        let mut out = Self::zeros(n, sparse, width);
-        for (slot, &(j, center, inverse)) in first.iter().chain(&last).enumerate() {
-            x.column(j).iter().enumerate().for_each(|(i, x)| {
-                let at = out.place(i, slot);
-                out.values[at] = (x - center) * inverse;
-            });
-        }
-        // A bound of what rounding adds to a squared distance: three roundings of every number, those of the sums.
-        let (mut largest, mut terms, mut most) = (vec![0.0_f64; width - sparse], 0, 0.0_f64);
-        for i in 0..n {
-            // In the order of the inner products, so that equal rows are at distance 0.
-            let mut row = out.row(i);
-            row.norm = row.own.iter().fold(0.0, |sum: f64, (_, x)| x.mul_add(*x, sum));
-            largest.iter_mut().zip(&row.numbers).for_each(|(a, b)| *a = a.max(b.abs()));
-            (terms, most) = (terms.max(row.own.len()), most.max(row.norm));
-            out.norms[i] = row.norm;
-        }
-        let off = f64::EPSILON / 2.0 * (32.0 * dot(&largest, &largest) + (32 + 4 * terms) as f64 * most);
-        (distance.steepest * off <= PRECISION).then_some(out)
+        let (sparse, width) = (first.len(), distance.columns.len());
+        first.extend(last);
+        (2 * ((width - sparse) * n + own) <= width * n).then_some(Self { columns: first, sparse })
     }
 
-    fn zeros(rows: usize, sparse: usize, width: usize) -> Self {
+    /// Rows laid out.
+    pub(super) fn lay(&self, x: Columns<'_>) -> MostlyEqual {
+        let mut out = MostlyEqual::zeros(self.clone(), x.len());
+        for (slot, &(j, center, inverse)) in self.columns.iter().enumerate() {
+            for (i, x) in x.column(j).iter().enumerate() {
+                let (at, value) = (out.place(i, slot), (x - center) * inverse);
+                out.values[at] = value;
+                if slot < self.sparse {
+                    // In the order of the inner products, so that equal rows are at distance 0.
+                    out.norms[i] = value.mul_add(value, out.norms[i]);
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Extent {
+    /// The same of rows that are this many times as large.
+    pub(super) fn times(&self, factor: f64) -> Self {
+        let numbers = self.numbers.iter().map(|v| v * factor).collect();
+        Self { numbers, norm: self.norm * factor.powi(2), terms: self.terms }
+    }
+
+    /// Whether rounding leaves kernel values between rows of this extent, one of which has no more of its own numbers than it says, their
+    /// digits: three roundings of every number, and those of the sums.
+    pub(super) fn keeps_digits(&self, kernel: &Kernel) -> bool {
+        let Some(distance) = factor(kernel).and_then(FactorKind::distance) else { return false };
+        let own = (32 + 4 * self.terms) as f64 * self.norm;
+        let off = f64::EPSILON / 2.0 * (32.0 * dot(&self.numbers, &self.numbers) + own);
+        distance.steepest * off <= PRECISION
+    }
+}
+
+impl MostlyEqual {
+    /// `None` if the kernel is another one, if few numbers are the commonest, or if digits would be lost.
+    pub(super) fn new(kernel: &Kernel, x: &Table) -> Option<Self> {
+        let out = Frame::of(kernel, x)?.lay(Columns::of(x, 0));
+        out.extent().keeps_digits(kernel).then_some(out)
+    }
+
+    /// How large its numbers are.
+    pub(super) fn extent(&self) -> Extent {
+        let Frame { columns, sparse } = &self.frame;
+        let largest =
+            |slot: usize| (0..self.rows).fold(0.0, |most: f64, i| most.max(self.number(i, slot).abs()));
+        let own = |i: usize| (0..*sparse).filter(|&slot| self.number(i, slot) != 0.0).count();
+        Extent {
+            numbers: (*sparse..columns.len()).map(largest).collect(),
+            norm: self.norms[..self.rows].iter().fold(0.0, |most, norm| most.max(*norm)),
+            terms: (0..self.rows).map(own).max().unwrap_or(0),
+        }
+    }
+
+    /// Rows that are larger.
+    pub(super) fn beyond(&self, extent: &Extent) -> Vec<usize> {
+        let large = |i: usize| {
+            let mut numbers = (self.frame.sparse..).zip(&extent.numbers);
+            self.norms[i] > extent.norm || numbers.any(|(slot, most)| self.number(i, slot).abs() > *most)
+        };
+        (0..self.rows).filter(|&i| large(i)).collect()
+    }
+
+    fn zeros(frame: Frame, rows: usize) -> Self {
         let padded = rows.next_multiple_of(BLOCK);
-        Self { rows, sparse, width, values: vec![0.0; padded * width], norms: vec![0.0; padded] }
+        Self { rows, values: vec![0.0; padded * frame.columns.len()], norms: vec![0.0; padded], frame }
     }
 
     fn place(&self, i: usize, slot: usize) -> usize {
-        (i / BLOCK * self.width + slot) * BLOCK + i % BLOCK
+        (i / BLOCK * self.frame.columns.len() + slot) * BLOCK + i % BLOCK
+    }
+
+    fn number(&self, i: usize, slot: usize) -> f64 {
+        self.values[self.place(i, slot)]
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -107,22 +171,22 @@ impl MostlyEqual {
     }
 
     pub(super) fn row(&self, i: usize) -> Row {
-        let number = |slot: usize| self.values[self.place(i, slot)];
-        let own = (0..self.sparse).map(|slot| (slot * BLOCK, number(slot))).filter(|(_, x)| *x != 0.0);
+        let Frame { columns, sparse } = &self.frame;
+        let own = (0..*sparse).map(|slot| (slot * BLOCK, self.number(i, slot))).filter(|(_, x)| *x != 0.0);
         Row {
             own: own.collect(),
-            numbers: (self.sparse..self.width).map(number).collect(),
+            numbers: (*sparse..columns.len()).map(|slot| self.number(i, slot)).collect(),
             norm: self.norms[i],
         }
     }
 
     pub(super) fn select(&self, rows: &[usize]) -> Self {
-        let mut out = Self::zeros(rows.len(), self.sparse, self.width);
+        let mut out = Self::zeros(self.frame.clone(), rows.len());
         for (to, &from) in rows.iter().enumerate() {
             out.norms[to] = self.norms[from];
-            for slot in 0..self.width {
+            for slot in 0..self.frame.columns.len() {
                 let at = out.place(to, slot);
-                out.values[at] = self.values[self.place(from, slot)];
+                out.values[at] = self.number(from, slot);
             }
         }
         out
@@ -141,14 +205,15 @@ impl MostlyEqual {
         stride: usize,
     ) {
         let Some(factor) = factor(kernel) else { return };
+        let (width, sparse) = (self.frame.columns.len(), self.frame.sparse);
         let mut squares = [0.0; BLOCK];
         for from in (0..len).step_by(BLOCK) {
             let block = (start + from) / BLOCK;
-            let values = &self.values[block * BLOCK * self.width..][..BLOCK * self.width];
+            let values = &self.values[block * BLOCK * width..][..BLOCK * width];
             let norms = &self.norms[block * BLOCK..][..BLOCK];
             let count = BLOCK.min(len - from);
             for (r, v) in v.iter().enumerate() {
-                let rest = &values[self.sparse * BLOCK..];
+                let rest = &values[sparse * BLOCK..];
                 block_squares(isa, values, &v.own, rest, &v.numbers, norms, v.norm, &mut squares);
                 let out = &mut out[r * stride + from..][..count];
                 out.fill(kernel.terms[0].scale);

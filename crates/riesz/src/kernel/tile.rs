@@ -17,7 +17,7 @@ impl Kernel {
         let mut product: Block = [[0.0; RUN]; GROUP];
         for start in (0..u.len()).step_by(RUN) {
             let run = u.part(start, RUN.min(u.len() - start));
-            let alike = if v.len() >= MANY { alike(run) } else { None };
+            let alike = if v.len() >= MANY { alike(isa, run) } else { None };
             let run = Columns { alike: alike.as_deref(), ..run };
             for (g, group) in v.chunks(GROUP).enumerate() {
                 for (t, term) in self.terms.iter().enumerate() {
@@ -49,15 +49,16 @@ pub(crate) struct Alike {
     blocks: u32,
 }
 
-/// The same of all columns, where it saves time.
-fn alike(u: Columns<'_>) -> Option<Vec<Alike>> {
+#[inline(always)]
+fn alike_body<V: Simd>(u: Columns<'_>) -> Option<Vec<Alike>> {
     let of = |column: &[f64]| {
         let number = match *column {
             [a, b, c, ..] if a == b || a == c => a,
             [_, b, c, ..] if b == c => b,
             _ => return Alike { number: f64::NAN, blocks: 0 },
         };
-        let equal = column.chunks_exact(LANES).map(|block| block.iter().all(|v| *v == number));
+        let equal =
+            column.chunks_exact(LANES).map(|block| block.iter().fold(true, |all, v| all & (*v == number)));
         Alike { number, blocks: equal.enumerate().fold(0, |bits, (k, equal)| bits | (u32::from(equal) << k)) }
     };
     let width = u.data.len().checked_div(u.stride).unwrap_or(0);
@@ -66,7 +67,13 @@ fn alike(u: Columns<'_>) -> Option<Vec<Alike>> {
     (blocks as usize * 4 >= width * (u.len() / LANES) && blocks > 0).then_some(all)
 }
 
+dispatch! {
+    /// Where the rows of a run are alike, column by column of the table, if that saves time.
+    fn alike(u: Columns<'_>) -> Option<Vec<Alike>> = alike_body::<V>
+}
+
 /// For each block, which of some columns have differences from at least one of the rows `v`: a bit each.
+#[inline(always)]
 fn unlike(alike: &[Alike], columns: &[usize], slots: &[Slot<'_>]) -> [u32; RUN / LANES] {
     let mut unlike = [0; RUN / LANES];
     for (slot, (&j, (_, _, v))) in columns.iter().zip(slots).enumerate() {
@@ -181,7 +188,7 @@ mod tests {
                 polynomial + linear,
             ];
             // Numbers that all differ, and such as are mostly the same in all columns but the last.
-            let rare = |k: usize| if k % 37 == 0 { number(k) } else { -0.5 };
+            let rare = |k: usize| if k.is_multiple_of(37) { number(k) } else { -0.5 };
             let mixed = |c: usize, k: usize| if c + 1 < d { rare(k) } else { number(k) };
             for (n, rows, mostly) in [
                 (1, 1, false),
@@ -198,7 +205,12 @@ mod tests {
                 };
                 let table: Vec<Vec<f64>> = (0..n).map(|i| row(i * d)).collect();
                 let x = Table::from_rows(&table).unwrap();
-                assert!(!mostly || d < 5 || n < 20 || alike(Columns::of(&x, 0).part(0, RUN)).is_some());
+                assert!(
+                    !mostly
+                        || d < 5
+                        || n < 20
+                        || alike(Isa::detect(), Columns::of(&x, 0).part(0, RUN)).is_some()
+                );
                 let v: Vec<Vec<f64>> = (0..rows).map(|r| row(r * d + 5)).collect();
                 let v: Vec<&[f64]> = v.iter().map(Vec::as_slice).collect();
                 for (kernel, isa) in

@@ -167,6 +167,15 @@ impl Matrix {
         out
     }
 
+    /// Takes away `aᵀ b`.
+    ///
+    /// # Panics
+    /// If sizes differ.
+    pub(crate) fn subtract_product(&mut self, a: &Matrix, b: &Matrix) {
+        let (left, right) = (a.view().transpose(), b.view());
+        faer::linalg::matmul::matmul(self.view_mut(), faer::Accum::Add, left, right, -1.0, par());
+    }
+
     /// The product `selfᵀ self`, half the cost of any other.
     pub(crate) fn inner(&self) -> Matrix {
         use faer::linalg::matmul::triangular::{self, BlockStructure};

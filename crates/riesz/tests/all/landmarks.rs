@@ -98,7 +98,7 @@ fn what_landmarks_leave_out_is_covered() {
         let plan = Plan::new(&survey, kernel.clone(), Model::Ridge, choice).unwrap();
         let statistics = Statistics::of(&plan, &rows, 0).unwrap();
         let penalties = Penalties { ridges: vec![case.ridge], intercept: true };
-        let solution = Solution::new(&plan, &statistics, &penalties).unwrap();
+        let solution = Solution::new(&plan, statistics, &penalties).unwrap();
         let (model, missing) = (solution.model().unwrap(), solution.missing().unwrap());
         let (distance, covariance) = (&missing.distances, &missing.covariance);
         let full = dense(&rows, &kernel, case.ridge);
@@ -143,7 +143,7 @@ fn through(job: &Job, kernel: &Kernel, rows: &Rows) -> (Plan, Fitted) {
     let beginning = match plan.needs() {
         Needs::Statistics => {
             statistics = Statistics::of(&plan, rows, 0).unwrap();
-            Beginning::Statistics(&statistics)
+            Beginning::Statistics(statistics.clone())
         }
         Needs::Survey => Beginning::Survey(&survey),
         Needs::Nothing => Beginning::Nothing,

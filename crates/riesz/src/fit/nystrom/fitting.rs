@@ -39,7 +39,7 @@ impl Plan {
 /// What it begins with.
 pub enum Beginning<'b> {
     /// Of all rows, or of those that are to count.
-    Statistics(&'b Statistics),
+    Statistics(Statistics),
     /// The one that the plan was made of.
     Survey(&'b Survey),
     /// Nothing but the plan.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::equations::Penalties;
+use super::newton::start_of_classes;
 use super::plan::{Choice, Latent, Model, Plan};
 use super::process::Learning;
 use super::ridge::Solution;
@@ -178,7 +179,7 @@ impl Job {
                         (self.of_process(survey, kernel, names, *restarts)?, Latent::Process)
                     }
                 };
-                Ok((kernel, Model::Classes { names: names.clone(), by }))
+                Ok((kernel, Model::Classes { names: names.clone(), by, start: Vec::new() }))
             }
         }
     }
@@ -234,12 +235,19 @@ impl Job {
     }
 
     /// The plan, from a survey of all rows. Conjugate gradients take a ridge that is given, or the best on folds of the sample with
-    /// 2,000 landmarks at most.
+    /// 2,000 landmarks at most; classes begin where the sample alone would end.
     ///
     /// # Errors
     /// As [`Plan::new`], and those of these fits.
     pub fn plan(&self, survey: &Survey, (kernel, model): (Kernel, Model)) -> Result<Plan> {
         let mut plan = Plan::new(survey, kernel, model, self.choice())?;
+        let found = match plan.model {
+            Model::Classes { .. } => start_of_classes(&plan, &survey.sample()?, self.intercept),
+            _ => Vec::new(),
+        };
+        if let Model::Classes { start, .. } = &mut plan.model {
+            *start = found;
+        }
         if plan.model != Model::Ridge || self.solver == Some(Solver::Direct) {
             return Ok(plan);
         }
@@ -258,7 +266,7 @@ impl Job {
         let mut few = plan.clone();
         few.landmarks = plan.landmarks.select_rows(&some);
         let statistics = Statistics::of(&few, &survey.sample()?, 0)?;
-        Ok(Solution::new(&few, &statistics, &self.penalties())?.ridge)
+        Ok(Solution::new(&few, statistics, &self.penalties())?.ridge)
     }
 
     /// What is solved for.

@@ -13,7 +13,7 @@ use crate::stop::Watch;
 use crate::table::Table;
 
 /// Rows that are drawn at a time.
-const DRAWN: usize = 300;
+const DRAWN: usize = 100;
 
 /// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but dependent.
 pub(super) const NOTHING: f64 = 1e-9;
@@ -62,7 +62,8 @@ pub(crate) fn landmarks(
         // What landmarks so far leave of the kernel between the drawn rows.
         let mut rest = kernel.gram(&block);
         let known = columns(&factor, &drawn);
-        subtract(&mut rest, &known.transpose_matmul(&known));
+        rest.subtract_product(&known, &known);
+        drop(known);
         let (mut accepted, lower) = accept(&rest, &drawn, &left, &mut random);
         accepted.truncate(count - rows.len());
         if accepted.is_empty() {
@@ -70,7 +71,7 @@ pub(crate) fn landmarks(
         }
         let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
-        subtract(&mut new, &columns(&factor, &chosen).transpose_matmul(&factor));
+        new.subtract_product(&columns(&factor, &chosen), &factor);
         let Some(own) = compact(&lower, &accepted) else { continue };
         own.solve_lower_in_place(&mut new);
         for row in 0..new.rows() {
@@ -142,10 +143,6 @@ fn compact(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
 fn columns(matrix: &Matrix, places: &[usize]) -> Matrix {
     let data = (0..matrix.rows()).flat_map(|i| places.iter().map(move |&j| matrix[(i, j)])).collect();
     Matrix::from_row_major(matrix.rows(), places.len(), data)
-}
-
-fn subtract(from: &mut Matrix, what: &Matrix) {
-    from.data_mut().iter_mut().zip(what.data()).for_each(|(f, w)| *f -= w);
 }
 
 /// The share of the trace that `points` leave of the kernel over `rows`.

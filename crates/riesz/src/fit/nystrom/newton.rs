@@ -3,14 +3,15 @@
 //!
 //! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a constant. A step solves
 //! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a pass is `Kᵀ D K`, so that of a regression is
-//! kept, with what steps show of it, for as long as these shrink what is left. With a ridge of 1 and no constant that is the mode of a
+//! kept, with what steps show of it, for as long as these shrink what is left; and the way begins where a sample alone would end. With a ridge of 1 and no constant that is the mode of a
 //! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of observations with
 //! variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
 use super::nested::{Missing, Nested};
 use super::plan::{Latent, Model, Plan, penalty};
 use super::residual::Coefficients;
-use super::slope::Slope;
+use super::rows::Rows;
+use super::slope::{Slope, Sloping};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
@@ -23,6 +24,8 @@ use crate::linalg::{Cholesky, Matrix, dot};
 pub struct Newton {
     plan: Plan,
     by: Latent,
+    /// What half the squared norm of the function counts, beside the loss.
+    ridge: f64,
     intercept: bool,
     /// The two classes.
     classes: Vec<String>,
@@ -41,6 +44,12 @@ pub struct Newton {
     rows: u64,
     /// Whether it has ended.
     pub converged: bool,
+    /// Whether it ends with the next slope that has the curvature.
+    ends: bool,
+    /// Whether it ended for having taken long.
+    short: bool,
+    /// How often the curvature was summed up anew for steps that helped little.
+    renewed: usize,
     /// How far it is from the fit with all rows as support points.
     missing: Option<Missing>,
     /// Of a process, and the logarithm of the marginal likelihood in Laplace's approximation.
@@ -89,34 +98,79 @@ impl Curved {
     }
 }
 
-/// Decrements, relative to the objective, after which one step more is the last, and those which are so small that it is when they no
-/// longer shrink by half: by the curvature where the slope is, with which they square, and by that of an earlier slope.
-const LAST: ((f64, f64), (f64, f64)) = ((1e-9, 1e-6), (1e-14, 1e-9));
+/// Where the step at hand is the last: decrements, relative to the objective, by the curvature where the slope is, whose steps square
+/// them, and those that a step by an earlier curvature should leave, by the last two of them. And decrements which are so small that
+/// it is when they no longer shrink by half.
+const LAST: (f64, f64) = (1e-9, 1e-15);
+const STALLED: (f64, f64) = (1e-6, 1e-9);
 /// Decrements, relative to the objective, from which on the curvature is no longer summed up at every step: a pass with it takes as
 /// long as some eight without.
-const NEAR: f64 = 1e-2;
-/// What a decrement is of the one before it where it is summed up anew.
+const NEAR: f64 = 0.1;
+/// What a decrement is of the one before it where it is summed up anew, and how often that may be: where rounding is much of the
+/// curvature, as of landmarks that are all but dependent, secants say more of it.
 const POOR: f64 = 0.1;
+const RENEWED: usize = 3;
+/// Passes after which decrements that are so small, relative to the objective, are small enough.
+const PATIENCE: usize = 40;
+const TOLERABLE: f64 = 1e-4;
+
+/// Rows of the sample for each landmark that a start is found from, and how many of either class there must be.
+const STARTED_FROM: usize = 5;
+const OF_EITHER: usize = 50;
+/// The decrement, relative to the objective, after which the next step ends there: the sample says no more of all rows.
+const ROUGH: f64 = 1e-3;
+
+/// About the coefficients that a sample of the rows alone would have with its share of the ridge; empty where that says nothing of
+/// all rows, or takes as long as they do. Cost O(landmarks³).
+pub(super) fn start_of_classes(plan: &Plan, sample: &Rows, intercept: bool) -> Vec<f64> {
+    let some = sample.first(plan.landmarks.rows().saturating_mul(STARTED_FROM).max(1000));
+    let ones = some.y.data().iter().filter(|y| **y > 0.0).count();
+    if plan.rows < 2 * some.len() as u64 || ones.min(some.len() - ones) < OF_EITHER {
+        return Vec::new();
+    }
+    let all = || {
+        let mut own = Newton::new(plan, intercept)?;
+        own.ridge *= some.len() as f64 / plan.rows as f64;
+        loop {
+            let coefficients = own.coefficients.clone();
+            let mut slope = Sloping::new(plan, &coefficients);
+            slope.add(&some)?;
+            own.step(&slope.finish(0))?;
+            let least = own.last.as_ref().map_or(0.0, |last| last.objective);
+            if own.converged || own.decrement <= ROUGH * least {
+                return Ok::<_, Error>(own.coefficients.values.into_data());
+            }
+        }
+    };
+    // Where there is no end of it, all rows will say why.
+    all().unwrap_or_default()
+}
 
 impl Newton {
-    /// From coefficients of 0.
+    /// From where the plan says.
     ///
     /// # Errors
     /// [`Error::Format`] for a plan of another kind; [`Error::Parameter`] for a ridge that is not positive; [`Error::Target`] if
     /// there are not two classes.
     pub fn new(plan: &Plan, intercept: bool) -> Result<Self> {
-        let Model::Classes { names, by } = &plan.model else {
+        let Model::Classes { names, by, start } = &plan.model else {
             return Err(Error::Format { problem: "this plan is not one of classes".into() });
         };
-        crate::fit::positive("ridge", by.ridge())?;
+        let ridge = match by {
+            Latent::Penalised(ridge) => *ridge,
+            Latent::Process => 1.0,
+        };
+        crate::fit::positive("ridge", ridge)?;
         if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || names.len() != 2 {
             let problem =
                 "has not exactly two classes, 0 and 1, as classification through landmarks needs".into();
             return Err(Error::Target { name: "target".into(), problem });
         }
+        let values = if start.len() == plan.size() { start.clone() } else { vec![0.0; plan.size()] };
         Ok(Self {
             penalty: penalty(plan),
-            coefficients: Coefficients { values: Matrix::zeros(plan.size(), 1), curvature: true },
+            coefficients: Coefficients { values: Matrix::column_vector(values), curvature: true },
+            ridge,
             curved: None,
             plan: plan.clone(),
             by: *by,
@@ -127,6 +181,9 @@ impl Newton {
             decrement: f64::INFINITY,
             rows: 0,
             converged: false,
+            ends: false,
+            short: false,
+            renewed: 0,
             missing: None,
             posterior: None,
         })
@@ -137,7 +194,7 @@ impl Newton {
     /// # Errors
     /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`] where steps no longer help.
     pub fn step(&mut self, slope: &Slope) -> Result<()> {
-        let (p, ridge) = (self.plan.size(), self.by.ridge());
+        let (p, ridge) = (self.plan.size(), self.ridge);
         let theta = self.coefficients.values.data().to_vec();
         let pull: Vec<f64> = self.penalty.matvec(&theta).iter().map(|v| ridge * v).collect();
         let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
@@ -150,10 +207,10 @@ impl Newton {
             let half = Matrix::from_row_major(p, 1, half);
             if self.passes > 60 || half == *before {
                 return Err(Error::NotConverged {
-                    method: "the logistic regression through landmarks",
+                    method: "the classification through landmarks",
                     iterations: self.passes,
                     change: objective - least,
-                    remedy: "raise the ridge",
+                    remedy: self.remedy(),
                 });
             }
             self.coefficients = Coefficients { values: half, curvature: true };
@@ -183,18 +240,26 @@ impl Newton {
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
         let share = self.decrement / objective.abs();
-        // Or rounding is all that moves it.
-        let (last, stalled) = if slope.has_curvature() { LAST.0 } else { LAST.1 };
-        self.converged = share <= last || share <= stalled && self.decrement > 0.5 * before;
-        let moves = match slope.has_curvature() {
-            true => share > NEAR,
-            false => self.decrement > POOR * before,
+        let fresh = slope.has_curvature();
+        let (done, stalled) = match fresh {
+            true => (share <= LAST.0, STALLED.0),
+            false => (share * (self.decrement / before).min(1.0) <= LAST.1, STALLED.1),
         };
-        let curvature = moves || self.by == Latent::Process;
+        // Or rounding is all that moves it.
+        let found = done || share <= stalled && self.decrement > 0.5 * before;
+        self.short |= !found && !self.ends && self.passes >= PATIENCE && share <= TOLERABLE;
+        // A process needs the curvature where it ends.
+        let ends = found || self.short || self.ends;
+        self.converged = ends && (fresh || self.by != Latent::Process);
+        self.ends = ends;
+        let moves =
+            if fresh { share > NEAR } else { self.decrement > POOR * before && self.renewed < RENEWED };
+        self.renewed += usize::from(!fresh && moves);
+        let curvature = moves || ends;
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {
-            let remedy = "raise the ridge";
-            let (method, iterations) = ("the logistic regression through landmarks", self.passes);
+            let remedy = self.remedy();
+            let (method, iterations) = ("the classification through landmarks", self.passes);
             return Err(Error::NotConverged { method, iterations, change: self.decrement, remedy });
         }
         if self.converged {
@@ -208,10 +273,27 @@ impl Newton {
         let mut matrix = slope.curvature(&self.plan, size);
         for i in 0..size {
             let row = matrix.row_mut(i).iter_mut().zip(self.penalty.row(i));
-            row.for_each(|(v, k)| *v += self.by.ridge() * k);
+            row.for_each(|(v, k)| *v += self.ridge * k);
         }
         let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
         Ok(Curved { factor, weight: slope.weight(&self.plan), secants: Vec::new() })
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.by {
+            Latent::Penalised(_) => "raise the ridge",
+            Latent::Process => "take fewer landmarks, or a kernel of smaller scale",
+        }
+    }
+
+    /// What is to be said where it took long.
+    fn ended_short(&self) -> String {
+        let above = self.last.as_ref().map_or(f64::NAN, |last| 0.5 * self.decrement / last.objective.abs());
+        format!(
+            "Newton's method ended after {} passes where the objective is about {above:.0e} of itself above its least, since landmarks are all but dependent: {}",
+            self.passes,
+            self.remedy()
+        )
     }
 
     /// What else follows from the last slope.
@@ -221,7 +303,7 @@ impl Newton {
             Nested {
                 plan,
                 factor: &curved.factor,
-                ridge: self.by.ridge(),
+                ridge: self.ridge,
                 values: &self.coefficients.values,
                 rows: slope.rows(),
                 weight: curved.weight,
@@ -250,11 +332,11 @@ impl Newton {
         let m = self.plan.landmarks.rows();
         let values = self.coefficients.values.data();
         let (link, mut card) = match self.by {
-            Latent::Penalised(ridge) => (
+            Latent::Penalised(_) => (
                 Link::Logistic,
                 vec![
                     Fact::new("model", "kernel logistic regression through landmarks"),
-                    Fact::measured("ridge", ridge),
+                    Fact::measured("ridge", self.ridge),
                 ],
             ),
             Latent::Process => (
@@ -297,13 +379,14 @@ impl Newton {
         let known = self.posterior.as_ref().map(|(own, _)| &own.covariance);
         let missing = self.missing.as_ref().map(|own| &own.covariance);
         let chosen = match self.by {
-            Latent::Penalised(ridge) => Some(ridge),
+            Latent::Penalised(_) => Some(self.ridge),
             Latent::Process => None,
         };
         Ok(Fitted {
             covariance: known.or(missing).cloned(),
             log_marginal_likelihood: self.posterior.as_ref().map(|(_, evidence)| *evidence),
             iterations: vec![self.passes],
+            warnings: self.short.then(|| self.ended_short()).into_iter().collect(),
             chosen,
             ..model.into()
         })

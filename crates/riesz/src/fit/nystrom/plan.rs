@@ -13,7 +13,7 @@ use crate::stop::Watch;
 use crate::table::Table;
 
 /// The version of the numbers that statistics hold; those of others are refused.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Rows that a survey keeps: so many for each landmark, between these bounds.
 const KEPT: (usize, usize, usize) = (3, 10_000, 20);
@@ -85,6 +85,8 @@ pub enum Model {
         names: Vec<String>,
         /// How they are told apart.
         by: Latent,
+        /// Coefficients of landmarks and a constant, where Newton's method starts; none for 0.
+        start: Vec<f64>,
     },
 }
 
@@ -96,16 +98,6 @@ pub enum Latent {
     Penalised(f64),
     /// That it is a Gaussian process, whose prior covariance is the kernel.
     Process,
-}
-
-impl Latent {
-    /// What half the squared norm of the function counts, beside the loss.
-    pub(super) fn ridge(self) -> f64 {
-        match self {
-            Self::Penalised(ridge) => ridge,
-            Self::Process => 1.0,
-        }
-    }
 }
 
 /// A plan.

@@ -67,7 +67,7 @@ impl Learning {
 ///
 /// # Errors
 /// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without rows.
-pub fn process(plan: &Plan, statistics: &Statistics) -> Result<Fitted> {
+pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
     let Model::Process(Prior { noise, mean }) = plan.model else {
         return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process has a prior"));
     };
@@ -76,17 +76,18 @@ pub fn process(plan: &Plan, statistics: &Statistics) -> Result<Fitted> {
         return Err(Error::TooFew { what, needed: 2, unit: "rows are" });
     }
     let (sums, m) = (statistics.sums(plan, |_| true), plan.landmarks.rows());
-    let constant = |i: usize| sums.gram[(i, m)];
+    drop(statistics);
+    let (constant, rows) = (sums.gram.column(m), sums.rows);
     // Targets are less their centre there, and less the prior mean here.
     let shift = plan.targets[0].center - mean;
-    let gram = (0..m).flat_map(|i| sums.gram.row(i)[..m].iter().copied()).collect();
+    let targets = (0..m).map(|i| sums.cross[(i, 0)] + shift * constant[i]).collect();
     let sums = KernelSums {
-        gram: Matrix::from_row_major(m, m, gram),
-        targets: Matrix::column_vector((0..m).map(|i| sums.cross[(i, 0)] + shift * constant(i)).collect()),
-        squares: sums.squares[0] + shift * (2.0 * sums.cross[(m, 0)] + shift * constant(m)),
+        gram: sums.gram.into_leading(m),
+        targets: Matrix::column_vector(targets),
+        squares: sums.squares[0] + shift * (2.0 * sums.cross[(m, 0)] + shift * constant[m]),
         prior: sums.diagonal,
         log_weights: 0.0,
-        rows: usize::try_from(sums.rows).unwrap_or(usize::MAX),
+        rows: usize::try_from(rows).unwrap_or(usize::MAX),
         rounding: plan.bound * 0.5_f64.powi(22),
     };
     let found = sums.posterior(&plan.kernel, &plan.landmarks, noise)?;
@@ -101,7 +102,7 @@ pub fn process(plan: &Plan, statistics: &Statistics) -> Result<Fitted> {
         Fact::measured("jitter", found.jitter),
         Fact::new("landmarks", m),
         Fact::measured("unexplained share of the kernel", plan.unexplained),
-        Fact::new("rows", statistics.rows()),
+        Fact::new("rows", rows),
         Fact::new("plan", &plan.digest()[..16]),
     ];
     model.card.extend(missing.iter().flat_map(Missing::facts));

@@ -20,24 +20,22 @@ const RUN: usize = 128;
 /// Landmarks at a time, of which predictions are summed up before these sums are.
 const SUM: usize = 64;
 
-/// Kernels of rows with landmarks, column by column in `block`, and what coefficients say of the rows, target by target: sums of 64 landmarks, and then of these, whatever other rows
-/// there are.
+/// Kernels of `n` rows with landmarks, column by column in `block`, and what coefficients say of the rows, target by target: sums of 64
+/// landmarks, and then of these, whatever other rows there are. `kernels(from, count, out)` are those with some landmarks.
 pub(super) fn predictions(
-    plan: &Plan,
-    points: &[Vec<f64>],
+    n: usize,
+    kernels: impl Fn(usize, usize, &mut [f64]) + Sync,
     theta: &Matrix,
-    rows: Columns<'_>,
     block: &mut Vec<f64>,
 ) -> Vec<f64> {
-    let (n, m, t, isa) = (rows.len(), points.len(), theta.cols(), Isa::detect());
+    let (m, t, isa) = (theta.rows() - 1, theta.cols(), Isa::detect());
     block.resize(n * m, 0.0);
     let runs: Vec<Vec<f64>> = block
         .par_chunks_mut(n * SUM)
         .enumerate()
         .map(|(run, own)| {
             let mut said = vec![0.0; n * t];
-            let some: Vec<&[f64]> = points[run * SUM..].iter().take(SUM).map(Vec::as_slice).collect();
-            plan.kernel.tile(isa, rows, &some, own, n);
+            kernels(run * SUM, own.len() / n, own);
             for (k, column) in own.chunks(n).enumerate() {
                 for (o, said) in said.chunks_mut(n).enumerate() {
                     add_times(isa, theta[(run * SUM + k, o)], column, said);
@@ -243,11 +241,16 @@ impl Residual {
         let x = rows.x.conform(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         let points: Vec<Vec<f64>> = (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect();
+        let isa = Isa::detect();
         let run = |mut sums: Sums, start: usize| {
             let n = RUN.min(rows.len() - start);
             let features = Columns::new(x.column_major(), x.rows(), start, n);
             let mut block = std::mem::take(&mut sums.block);
-            let said = predictions(plan, &points, &coefficients.values, features, &mut block);
+            let kernels = |from: usize, count: usize, out: &mut [f64]| {
+                let some: Vec<&[f64]> = points[from..from + count].iter().map(Vec::as_slice).collect();
+                plan.kernel.tile(isa, features, &some, out, n);
+            };
+            let said = predictions(n, kernels, &coefficients.values, &mut block);
             sums.add(plan, &scaled, start, &said, &block);
             sums.block = block;
             sums

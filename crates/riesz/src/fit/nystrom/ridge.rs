@@ -74,7 +74,7 @@ impl Solution {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`] without rows; [`Error::NotPositiveDefinite`].
-    pub fn new(plan: &Plan, statistics: &Statistics, penalties: &Penalties) -> Result<Self> {
+    pub fn new(plan: &Plan, statistics: Statistics, penalties: &Penalties) -> Result<Self> {
         let Penalties { ridges, intercept } = penalties;
         if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
             return Err(Error::parameter("ridge", bad, "it is a positive number"));
@@ -86,9 +86,11 @@ impl Solution {
         let (ridge, tried) = match ridges[..] {
             [] => return Err(Error::parameter("ridge", "none", "at least one is tried")),
             [one] => (one, Vec::new()),
-            _ => choose(plan, statistics, penalties)?,
+            _ => choose(plan, &statistics, penalties)?,
         };
         let sums = statistics.sums(plan, |_| true);
+        // As large as what follows.
+        drop(statistics);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
         let equations::Solved { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
         let values = with_constant(values, plan, *intercept);

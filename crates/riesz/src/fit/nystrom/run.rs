@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::fitting::{Beginning, Fitting, Needs};
 use super::job::Job;
 use super::pass::{Measuring, Pass};
-use super::plan::{Latent, Model, Plan};
+use super::plan::{Model, Plan};
 use super::residual::Coefficients;
 use super::rows::Rows;
 use super::statistics::{Accumulator, Statistics};
@@ -124,12 +124,11 @@ fn whole_cost(plan: &Plan, corrections: usize) -> usize {
 /// How often gram matrices of all rows are usually summed up, and how many passes there are without, where so many corrections were
 /// asked for: for what is said of time.
 pub fn usual_passes(plan: &Plan, corrections: usize) -> (usize, usize) {
-    match &plan.model {
+    match plan.model {
         Model::Ridge => (1, corrections),
         Model::Process(_) => (1, 0),
         Model::Gradients { .. } => (0, 20),
-        Model::Classes { by: Latent::Process, .. } => (8, 0),
-        Model::Classes { by: Latent::Penalised(_), .. } => (3, 6),
+        Model::Classes { .. } => (2, 6),
     }
 }
 
@@ -287,7 +286,7 @@ pub fn fit<S: Source>(
     let mut fitting = match (plan.needs(), survey) {
         (Needs::Statistics, _) => {
             let all = all_statistics(source, store, plan, units, watch)?;
-            Fitting::new(plan, job, Beginning::Statistics(&all))
+            Fitting::new(plan, job, Beginning::Statistics(all))
         }
         (Needs::Survey, Some(own)) => Fitting::new(plan, job, Beginning::Survey(own)),
         (Needs::Survey, None) => Fitting::new(plan, job, Beginning::Survey(&kept_survey(store)?)),

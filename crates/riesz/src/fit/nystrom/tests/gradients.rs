@@ -185,7 +185,7 @@ fn solvers_are_chosen_by_size() {
     let Model::Gradients { ridge, .. } = chosen.model else { panic!("{:?}", chosen.model) };
     let direct = plan(Job { solver: Some(Solver::Direct), fixed_kernel: true, ..Job::new(40) });
     let sample = Statistics::of(&direct, &survey(&job).sample().unwrap(), 0).unwrap();
-    assert_eq!(Solution::new(&direct, &sample, &job.penalties()).unwrap().ridge, ridge);
+    assert_eq!(Solution::new(&direct, sample, &job.penalties()).unwrap().ridge, ridge);
     let found = fit_rows(all.clone(), kernel.clone(), &job, &Heed::default()).unwrap();
     let fact = |name: &str| found.model.card.iter().find(|fact| fact.name == name).unwrap().value.to_string();
     assert_eq!(fact("solver"), "conjugate gradients");

@@ -48,7 +48,7 @@ fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize) -> Plan 
 fn fitted(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usize) -> Solution {
     let statistics = Statistics::of(plan, all, 0).unwrap();
     let mut solution =
-        Solution::new(plan, &statistics, &Penalties { ridges: vec![ridge], intercept }).unwrap();
+        Solution::new(plan, statistics, &Penalties { ridges: vec![ridge], intercept }).unwrap();
     for _ in 0..corrections {
         let mut residual = Residual::empty(plan, solution.coefficients());
         residual.add(plan, solution.coefficients(), all).unwrap();
@@ -181,7 +181,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             total.merge(&Statistics::from_bytes(&plan, &own.to_bytes()).unwrap()).unwrap();
         }
         let solution =
-            Solution::new(&plan, &total, &Penalties { ridges: vec![0.1], intercept: true }).unwrap();
+            Solution::new(&plan, total.clone(), &Penalties { ridges: vec![0.1], intercept: true }).unwrap();
         let coefficients = solution.coefficients().clone();
         let mut residual = Residual::empty(&plan, &coefficients);
         for (unit, piece) in pieces.iter().enumerate() {
@@ -237,7 +237,8 @@ fn folds_are_held_out() {
     let statistics = Statistics::of(&plan, &all, 0).unwrap();
     let ridges = vec![10.0, 0.1, 1e-3];
     let chosen =
-        Solution::new(&plan, &statistics, &Penalties { ridges: ridges.clone(), intercept: true }).unwrap();
+        Solution::new(&plan, statistics.clone(), &Penalties { ridges: ridges.clone(), intercept: true })
+            .unwrap();
     let labels = plan.folds_of(&all);
     assert!((0..4).all(|k| labels.iter().filter(|l| **l == k).count() > 100));
     let mut one = plan.clone();
@@ -399,7 +400,7 @@ fn statistics_are_sums_of_rounded_kernels() {
 
 /// A plan that tells two classes apart.
 fn of_classes(mut plan: Plan, by: Latent) -> Plan {
-    plan.model = Model::Classes { names: vec!["no".into(), "yes".into()], by };
+    plan.model = Model::Classes { names: vec!["no".into(), "yes".into()], by, start: Vec::new() };
     plan
 }
 
@@ -617,7 +618,7 @@ fn processes_are_those_of_their_points() {
 fn passes(plan: &Plan, all: &Rows, ridge: f64) -> (Solution, Vec<f64>) {
     let statistics = Statistics::of(plan, all, 0).unwrap();
     let penalties = Penalties { ridges: vec![ridge], intercept: true };
-    let mut solution = Solution::new(plan, &statistics, &penalties).unwrap();
+    let mut solution = Solution::new(plan, statistics, &penalties).unwrap();
     let mut bounds = Vec::new();
     while solution.wants_pass(1, bounds.len()) {
         let mut residual = Residual::empty(plan, solution.coefficients());
