@@ -259,16 +259,36 @@ fn classes_are_learnt_in_passes() {
         "fit DIABETES --target sex --model klr --landmarks 20 --class-weight balanced -o m.riesz",
         "without landmarks",
     );
-    // A Gaussian process likewise: with its posterior, probabilities are averages.
-    let fit = "fit a --target where --model gpc --landmarks 50 --kernel rbf";
+    // A Gaussian process likewise, of classes that some rows have by chance: with its posterior, probabilities are averages.
+    std::fs::create_dir(place.path("b")).unwrap();
+    for k in 0..3 {
+        let swap = |(i, line): (usize, &str)| match i % 11 {
+            5 if line.ends_with("far") => line.replace("far", "near") + "\n",
+            _ => format!("{line}\n"),
+        };
+        let lines = place.read(&format!("a/{k}.csv"));
+        place.write(&format!("b/{k}.csv"), lines.lines().enumerate().map(swap).collect::<String>());
+    }
+    let fit = "fit b --target where --model gpc --landmarks 50 --kernel rbf";
     let (_, err) = place.good(&format!("{fit} --posterior --checkpoint work -o g.riesz"));
     assert!(err.contains("log marginal likelihood") && err.contains("passes"), "{err}");
     let (out, _) = place.good(&format!("{fit} --posterior --checkpoint other --plan-only"));
     pass_by_pass(&place, out.trim(), 3);
-    let (told, _) = place.good("predict g.riesz a/0.csv");
-    assert_eq!(place.good("predict s.riesz a/0.csv").0, told);
-    assert!(told.lines().next().unwrap().contains("probability"), "{told}");
-    place.bad("predict g.riesz a/0.csv --std", "leave out --std");
+    let (told, _) = place.good("predict g.riesz b/0.csv");
+    assert_eq!(place.good("predict s.riesz b/0.csv").0, told);
+    place.good(&format!("{fit} --checkpoint work -o h.riesz"));
+    let latent = crate::common::cells(&place.good("predict h.riesz b/0.csv").0);
+    let told = crate::common::cells(&told);
+    assert_eq!(
+        (told[0].last().unwrap().as_str(), latent[0].last().unwrap().as_str()),
+        ("p(near)", "near vs far")
+    );
+    let number = |row: &[String]| row.last().unwrap().parse::<f64>().unwrap();
+    for (told, latent) in told[1..].iter().zip(&latent[1..]) {
+        let (average, at_mean) = (number(told) - 0.5, 1.0 / (1.0 + (-number(latent)).exp()) - 0.5);
+        assert!(average * at_mean >= 0.0 && average.abs() <= at_mean.abs(), "{average} {at_mean}");
+    }
+    place.bad("predict g.riesz b/0.csv --std", "leave out --std");
     // Logistic regression keeps what landmarks leave out.
     place.good("fit a --target where --model klr --landmarks 50 --ridge 0.1 --posterior -o k.riesz");
     place.good("explain k.riesz a/1.csv --covariance -o why.csv");
