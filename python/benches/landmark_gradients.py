@@ -1,10 +1,11 @@
 """Conjugate gradients through many landmarks: a pass over rows beside Falkon's in numpy, and whole fits beside direct ones.
 
-    python python/benches/landmark_gradients.py [--rows 20000] [--landmarks 20000] [--threads 1] [--fit ROWS]
+    python python/benches/landmark_gradients.py [--rows 20000] [--landmarks 20000] [--threads 1] [--tolerance 1e-3] [--fit ROWS]
 
 18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1. A pass of riesz adds up whole numbers, of residuals
-in three slices, and has the same bits in any order; Falkon's is `Kᵀ(K v)` in blocks of f64. With --fit the command line fits so
-many rows from Parquet by either solver (riesz must be on the path, or RIESZ names it).
+in three slices, and has the same bits in any order; Falkon's is `Kᵀ(K v)` in blocks of f64. Both have distances by products;
+--tolerance 1e-5 has riesz take differences. With --fit the command line fits so many rows from Parquet by either solver (riesz
+must be on the path, or RIESZ names it).
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 from landmarks import LENGTH, RIDGE, D, by_command, data, spent
 
 
-def one_pass(n, m, threads):
+def one_pass(n, m, threads, tolerance):
     from riesz import _core
 
     x, _, y = data(max(n, m), 1)
@@ -28,12 +29,13 @@ def one_pass(n, m, threads):
         return (names, [None] * D, np.asfortranarray(x[:count])), np.ascontiguousarray(y[:count, None]), None
 
     job = {"landmarks": m, "ridge": RIDGE, "folds": 5, "intercept": True, "fixed_kernel": True, "corrections": 1}
-    job = json.dumps(job | {"solver": "cg", "tolerance": 1e-3, "seed": 0, "kind": "ridge"})
+    job = json.dumps(job | {"solver": "cg", "tolerance": tolerance, "seed": 0, "kind": "ridge"})
     survey = _core.survey_rows(job, rows(len(x)), None)
     tuned, _ = _core.tune_fit(job, survey, f"rbf(lengthscale={float(LENGTH)!r})", False)
     plan = _core.plan_fit(job, survey, tuned)
     points = x[: _core.plan_facts(plan)[1]]
-    coefficients = json.dumps({"values": {"rows": len(points) + 1, "cols": 1, "data": [1e-4] * (len(points) + 1)}}).encode()
+    values = {"rows": len(points) + 1, "cols": 1, "data": [1e-4] * (len(points) + 1)}
+    coefficients = json.dumps({"values": values, "curvature": False}).encode()
     unit = rows(n)
     _, own, wall = spent(lambda: _core.unit_pass(plan, coefficients, unit, 0, threads))
     v, squares = np.full(len(points), 1e-4), (points**2).sum(axis=1)
@@ -83,11 +85,12 @@ def main():
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--landmarks", type=int, default=20_000)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--tolerance", type=float, default=1e-3)
     parser.add_argument("--fit", type=int, metavar="ROWS")
     options = parser.parse_args()
     if options.fit:
         return fits(options.fit, options.landmarks, options.threads)
-    one_pass(options.rows, options.landmarks, options.threads)
+    one_pass(options.rows, options.landmarks, options.threads, options.tolerance)
 
 
 if __name__ == "__main__":

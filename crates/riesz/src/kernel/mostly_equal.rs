@@ -1,7 +1,9 @@
-//! Rows most of whose numbers are the commonest of their column, as those of one-hot columns are, under one profile of the joint distance.
+//! Squared distances by products, `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v`, under one profile of the joint distance: a third of the operations of
+//! differences.
 //!
-//! Counted from the commonest number most are 0, and `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v` takes as many multiplications as v has others. Columns
-//! that have no such number are summed up by their differences. Where rounding could show, there is no such layout.
+//! Where most numbers are the commonest of their column, as in one-hot columns, rows are counted from these: most numbers are then 0, and a
+//! distance takes as many multiplications as v has others. Columns without such a number are then summed up by their differences. Where
+//! rounding could show, there is no such layout.
 
 use super::{Columns, FactorKind, Kernel};
 use crate::linalg::dot;
@@ -10,6 +12,8 @@ use crate::table::Table;
 
 /// Rows of a block: with all their columns they fit a core's first cache.
 pub(super) const BLOCK: usize = 32;
+/// Rows whose squared distances are held at a time.
+const RUN: usize = 4 * BLOCK;
 /// How far rounding may take a kernel value of 1.
 const PRECISION: f64 = 1e-11;
 
@@ -65,6 +69,13 @@ fn majority(column: &[f64]) -> Option<(f64, usize)> {
     (2 * others < column.len()).then_some((most, others))
 }
 
+/// Half way between the least and the largest number.
+fn middle(column: &[f64]) -> f64 {
+    let join = |(a, b): (f64, f64), x: &f64| (a.min(*x), b.max(*x));
+    let (least, most) = column.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join);
+    least + 0.5 * (most - least)
+}
+
 impl Frame {
     /// By the numbers of `x`. `None` if the kernel is another one, or if few numbers are the commonest.
     pub(super) fn of(kernel: &Kernel, x: &Table) -> Option<Self> {
@@ -78,16 +89,20 @@ impl Frame {
                     first.push((j, most, 1.0 / l));
                     own += others;
                 }
-                None => {
-                    let (least, most) = (column.iter())
-                        .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
-                    last.push((j, least + 0.5 * (most - least), 1.0 / l));
-                }
+                None => last.push((j, middle(column), 1.0 / l)),
             }
         }
         let (sparse, width) = (first.len(), distance.columns.len());
         first.extend(last);
         (2 * ((width - sparse) * n + own) <= width * n).then_some(Self { columns: first, sparse })
+    }
+
+    /// With all columns counted from the middle of their range. `None` if the kernel is another one.
+    pub(super) fn dense(kernel: &Kernel, x: &Table) -> Option<Self> {
+        let distance = factor(kernel)?.distance()?;
+        let slots = distance.columns.iter().zip(distance.lengthscale);
+        let columns: Vec<_> = slots.map(|(&j, l)| (j, middle(x.column(j)), 1.0 / l)).collect();
+        Some(Self { sparse: columns.len(), columns })
     }
 
     /// Rows laid out.
@@ -114,13 +129,14 @@ impl Extent {
         Self { numbers, norm: self.norm * factor.powi(2), terms: self.terms }
     }
 
-    /// Whether rounding leaves kernel values between rows of this extent, one of which has no more of its own numbers than it says, their
-    /// digits: three roundings of every number, and those of the sums.
-    pub(super) fn keeps_digits(&self, kernel: &Kernel) -> bool {
-        let Some(distance) = factor(kernel).and_then(FactorKind::distance) else { return false };
+    /// How far rounding takes kernel values, relative to the largest there are, between rows of this extent, one of which has no more of its
+    /// own numbers than it says: three roundings of every number, and those of the sums. `None` where that could show.
+    pub(super) fn precision(&self, kernel: &Kernel) -> Option<f64> {
+        let distance = factor(kernel)?.distance()?;
         let own = (32 + 4 * self.terms) as f64 * self.norm;
         let off = f64::EPSILON / 2.0 * (32.0 * dot(&self.numbers, &self.numbers) + own);
-        distance.steepest * off <= PRECISION
+        let precision = distance.steepest * off;
+        (precision <= PRECISION).then_some(precision)
     }
 }
 
@@ -128,7 +144,7 @@ impl MostlyEqual {
     /// `None` if the kernel is another one, if few numbers are the commonest, or if digits would be lost.
     pub(super) fn new(kernel: &Kernel, x: &Table) -> Option<Self> {
         let out = Frame::of(kernel, x)?.lay(Columns::of(x, 0));
-        out.extent().keeps_digits(kernel).then_some(out)
+        out.extent().precision(kernel).map(|_| out)
     }
 
     /// How large its numbers are.
@@ -206,15 +222,13 @@ impl MostlyEqual {
     ) {
         let Some(factor) = factor(kernel) else { return };
         let (width, sparse) = (self.frame.columns.len(), self.frame.sparse);
-        let mut squares = [0.0; BLOCK];
-        for from in (0..len).step_by(BLOCK) {
-            let block = (start + from) / BLOCK;
-            let values = &self.values[block * BLOCK * width..][..BLOCK * width];
-            let norms = &self.norms[block * BLOCK..][..BLOCK];
-            let count = BLOCK.min(len - from);
+        let mut squares = [0.0; RUN];
+        for from in (0..len).step_by(RUN) {
+            let (at, count) = (start + from, RUN.min(len - from));
+            let padded = count.next_multiple_of(BLOCK);
+            let (values, norms) = (&self.values[at * width..][..padded * width], &self.norms[at..][..padded]);
             for (r, v) in v.iter().enumerate() {
-                let rest = &values[sparse * BLOCK..];
-                block_squares(isa, values, &v.own, rest, &v.numbers, norms, v.norm, &mut squares);
+                run_squares(isa, values, (width, sparse), v, norms, &mut squares);
                 let out = &mut out[r * stride + from..][..count];
                 out.fill(kernel.terms[0].scale);
                 factor.multiply_squares(isa, &squares[..count], out);
@@ -231,48 +245,40 @@ fn factor(kernel: &Kernel) -> Option<&dyn FactorKind> {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
 #[inline(always)]
-fn block_squares_body<V: Simd>(
+fn run_squares_body<V: Simd>(
     values: &[f64],
-    own: &[(usize, f64)],
-    rest: &[f64],
-    differences: &[f64],
+    (width, sparse): (usize, usize),
+    v: &Row,
     norms: &[f64],
-    norm: f64,
-    out: &mut [f64; BLOCK],
+    out: &mut [f64; RUN],
 ) {
-    let mut sums = [Lanes::ZERO; BLOCK / LANES];
-    for &(at, v) in own {
-        let u = &values[at..at + BLOCK];
-        for (l, sum) in sums.iter_mut().enumerate() {
-            *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
+    let blocks = values.chunks_exact(BLOCK * width).zip(norms.chunks_exact(BLOCK));
+    for ((values, norms), out) in blocks.zip(out.chunks_exact_mut(BLOCK)) {
+        let mut sums = [Lanes::ZERO; BLOCK / LANES];
+        for &(at, v) in &v.own {
+            let u = &values[at..at + BLOCK];
+            for (l, sum) in sums.iter_mut().enumerate() {
+                *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
+            }
         }
-    }
-    for (l, sum) in sums.iter_mut().enumerate() {
-        let norms = Lanes::load(norms, l * LANES).add::<V>(Lanes::splat(norm));
-        *sum = V::max(sum.fma::<V>(Lanes::splat(-2.0), norms), Lanes::ZERO);
-    }
-    for (u, &v) in rest.chunks_exact(BLOCK).zip(differences) {
         for (l, sum) in sums.iter_mut().enumerate() {
-            let r = Lanes::load(u, l * LANES).sub::<V>(Lanes::splat(v));
-            *sum = r.fma::<V>(r, *sum);
+            let norms = Lanes::load(norms, l * LANES).add::<V>(Lanes::splat(v.norm));
+            *sum = V::max(sum.fma::<V>(Lanes::splat(-2.0), norms), Lanes::ZERO);
         }
-    }
-    for (out, sum) in out.chunks_exact_mut(LANES).zip(&sums) {
-        out.copy_from_slice(&sum.0);
+        for (u, &v) in values[sparse * BLOCK..].chunks_exact(BLOCK).zip(&v.numbers) {
+            for (l, sum) in sums.iter_mut().enumerate() {
+                let r = Lanes::load(u, l * LANES).sub::<V>(Lanes::splat(v));
+                *sum = r.fma::<V>(r, *sum);
+            }
+        }
+        for (out, sum) in out.chunks_exact_mut(LANES).zip(&sums) {
+            out.copy_from_slice(&sum.0);
+        }
     }
 }
 
 dispatch! {
-    /// The squared distances of a block's rows from one.
-    fn block_squares(
-        values: &[f64],
-        own: &[(usize, f64)],
-        rest: &[f64],
-        differences: &[f64],
-        norms: &[f64],
-        norm: f64,
-        out: &mut [f64; BLOCK],
-    ) = block_squares_body::<V>
+    /// The squared distances of the rows of some blocks from one, given how many columns there are and how many of them come first.
+    fn run_squares(values: &[f64], columns: (usize, usize), v: &Row, norms: &[f64], out: &mut [f64; RUN]) = run_squares_body::<V>
 }

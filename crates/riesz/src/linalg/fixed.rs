@@ -124,12 +124,14 @@ dispatch! {
     ) -> [(f64, f64); 2] = sliced_products_body::<V>
 }
 
-/// Columns of a part of a product, and rows.
-const PART: usize = 512;
+/// Columns of a part of a product, and rows: a multiple of what products take at a time, so that nothing is left for slower ways.
+const PART: usize = 20 * KERNEL;
+/// Rows and columns of which loops of products on registers of any width take a whole number.
+const KERNEL: usize = 24;
 
 /// How many columns of the sums one thread takes at a time: four times as many tasks as threads, which are of different sizes.
 fn panel(size: usize) -> usize {
-    (size / (4 * rayon::current_num_threads())).clamp(64, PART)
+    (size / (4 * rayon::current_num_threads())).clamp(3 * KERNEL, PART) / KERNEL * KERNEL
 }
 
 /// Adds the lower triangle of `AᵀA` in some columns from `first` on to their packed sums, part by part: none is larger than the cache.

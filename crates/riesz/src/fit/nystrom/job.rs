@@ -90,6 +90,9 @@ fn start(rows: u64, landmarks: usize, columns: usize, sample: usize) -> (usize, 
     costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(all_of_it)
 }
 
+/// Tolerances of conjugate gradients that leave room for what kernels by products are rounded by, in the worst case.
+const QUICKLY: f64 = 1e-4;
+
 /// Landmarks with which a ridge is chosen on the sample.
 const CHOSEN_WITH: usize = 2000;
 
@@ -255,7 +258,8 @@ impl Job {
         let (sampled, cost) = start(plan.rows, landmarks, plan.landmarks.width(), survey.sampled());
         if self.solver == Some(Solver::Cg) || cost < direct(plan.rows, landmarks) {
             let ridge = self.ridge.map_or_else(|| self.ridge_of_sample(survey, &plan), Ok)?;
-            plan.model = Model::Gradients { ridge, survey: survey.digest(), sampled };
+            let quick = self.tolerance >= QUICKLY;
+            plan.model = Model::Gradients { ridge, survey: survey.digest(), sampled, quick };
             plan.folds = 1;
         }
         Ok(plan)

@@ -2,10 +2,10 @@
 //! numbers are kept.
 //!
 //! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a constant. A step solves
-//! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a pass is `Kᵀ D K`, so that of a regression is
-//! kept, with what steps show of it, for as long as these shrink what is left; and the way begins where a sample alone would end. With a ridge of 1 and no constant that is the mode of a
-//! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of observations with
-//! variances 1/D (Rasmussen and Williams 2006, section 3.4).
+//! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a pass is `Kᵀ D K`, so it is kept, with what steps
+//! show of it, for as long as these shrink what is left; and the way begins where a sample alone would end. With a ridge of 1 and no
+//! constant that is the mode of a Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of
+//! observations with variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
 use super::nested::{Missing, Nested};
 use super::plan::{Latent, Model, Plan, penalty};

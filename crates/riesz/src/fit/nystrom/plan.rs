@@ -6,7 +6,7 @@ use super::landmarks::{landmarks, others};
 use super::parts::digest;
 use super::survey::Survey;
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
+use crate::kernel::{Anchors, Kernel};
 use crate::linalg::{Cholesky, Matrix};
 use crate::simd::{Isa, Set};
 use crate::stop::Watch;
@@ -76,6 +76,8 @@ pub enum Model {
         survey: String,
         /// From how many of its rows.
         sampled: usize,
+        /// Whether kernels are computed quickly, which rounds them more than what is asked for may need.
+        quick: bool,
     },
     /// A Gaussian process.
     Process(Prior),
@@ -178,6 +180,18 @@ impl Plan {
         let step =
             0.5_f64.powi(22 + 21 * (slices - 1)) * self.bound * self.largest_weight.unwrap_or(1.0).sqrt();
         step * (rows as f64 * (self.landmarks.rows() + 1) as f64).sqrt()
+    }
+
+    /// Landmarks. Where no gram matrix is summed up their kernels with rows are most of what passes take their time for.
+    pub(super) fn anchors(&self) -> Anchors<'_> {
+        match self.model {
+            Model::Gradients { quick: true, .. } | Model::Classes { .. } => {
+                Anchors::new(&self.kernel, &self.landmarks)
+            }
+            Model::Gradients { quick: false, .. } | Model::Ridge | Model::Process(_) => {
+                Anchors::exact(&self.kernel, &self.landmarks)
+            }
+        }
     }
 
     /// Numbers of a row of the normal equations: landmarks and a constant.

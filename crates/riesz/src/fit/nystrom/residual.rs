@@ -240,16 +240,14 @@ impl Residual {
     pub fn add(&mut self, plan: &Plan, coefficients: &Coefficients, rows: &Rows) -> Result<()> {
         let x = rows.x.conform(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
-        let points: Vec<Vec<f64>> = (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect();
-        let isa = Isa::detect();
+        let landmarks = plan.anchors();
         let run = |mut sums: Sums, start: usize| {
             let n = RUN.min(rows.len() - start);
             let features = Columns::new(x.column_major(), x.rows(), start, n);
             let mut block = std::mem::take(&mut sums.block);
-            let kernels = |from: usize, count: usize, out: &mut [f64]| {
-                let some: Vec<&[f64]> = points[from..from + count].iter().map(Vec::as_slice).collect();
-                plan.kernel.tile(isa, features, &some, out, n);
-            };
+            let laid = landmarks.lay(features);
+            let kernels =
+                |from: usize, count: usize, out: &mut [f64]| landmarks.tile(&laid, from, count, out);
             let said = predictions(n, kernels, &coefficients.values, &mut block);
             sums.add(plan, &scaled, start, &said, &block);
             sums.block = block;

@@ -125,7 +125,7 @@ impl Solution {
     /// is not positive; [`Error::NotPositiveDefinite`].
     pub fn of_sample(plan: &Plan, survey: &Survey, intercept: bool, tolerance: f64) -> Result<Self> {
         crate::fit::positive("tolerance", tolerance)?;
-        let Model::Gradients { ridge, survey: digest, sampled } = &plan.model else {
+        let Model::Gradients { ridge, survey: digest, sampled, .. } = &plan.model else {
             let problem = "this plan is not one of conjugate gradients".into();
             return Err(Error::Format { problem });
         };

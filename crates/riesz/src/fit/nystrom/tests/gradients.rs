@@ -8,10 +8,11 @@ fn by_gradients(
     kernel: &Kernel,
     (landmarks, ridge): (usize, f64),
     limit: usize,
+    quick: bool,
 ) -> (Plan, Survey) {
     let choice = Choice { landmarks, folds: 1, centered: true, seed: 3 };
     let survey = surveyed(all, limit);
-    let model = Model::Gradients { ridge, survey: survey.digest(), sampled: limit };
+    let model = Model::Gradients { ridge, survey: survey.digest(), sampled: limit, quick };
     (Plan::new(&survey, kernel.clone(), model, choice).unwrap(), survey)
 }
 
@@ -52,11 +53,11 @@ fn conjugate_gradients_end_at_the_exact_fit() {
     {
         let all = rows(900, 3, 2, weighted, case as u64);
         let kernel = 2.0 * Kernel::gaussian(&[0.8, 1.0, 1.2]);
-        let (plan, survey) = by_gradients(&all, &kernel, (60, ridge), 240);
         let new = rows(40, 3, 2, weighted, 99).x;
-        let truth = exact(&plan, &all, ridge, intercept, &new);
         let mut passes = Vec::new();
-        for tolerance in [1e-2, 1e-6] {
+        for (tolerance, quick) in [(1e-2, true), (1e-6, false)] {
+            let (plan, survey) = by_gradients(&all, &kernel, (60, ridge), 240, quick);
+            let truth = exact(&plan, &all, ridge, intercept, &new);
             let fitting = descended(&plan, &survey, &all, intercept, tolerance, &[900]);
             let solution = fitting.solution().unwrap();
             let said = solution.model().unwrap().predict(&new).unwrap();
@@ -94,7 +95,7 @@ fn conjugate_gradients_keep_their_tolerance() {
     let found = |scale: f64, ridge: f64| {
         let mut all = all.clone();
         all.weights.as_mut().unwrap().iter_mut().for_each(|w| *w *= scale);
-        let (plan, survey) = by_gradients(&all, &kernel, (100, ridge * scale), 150);
+        let (plan, survey) = by_gradients(&all, &kernel, (100, ridge * scale), 150, true);
         let fitting = descended(&plan, &survey, &all, true, 1e-3, &[900]);
         let solution = fitting.solution().unwrap().clone();
         let bounds = solution.bounds(&plan.landmarks).unwrap().unwrap();
@@ -110,7 +111,7 @@ fn conjugate_gradients_keep_their_tolerance() {
     // Where sums of squares are beyond all numbers it says so.
     let mut huge = rows(300, 2, 1, false, 6);
     huge.y.data_mut().iter_mut().for_each(|y| *y *= 1e160);
-    let (plan, survey) = by_gradients(&huge, &kernel, (30, 0.1), 90);
+    let (plan, survey) = by_gradients(&huge, &kernel, (30, 0.1), 90, true);
     let mut fitting = Fitting::new(&plan, &Job::new(30), Beginning::Survey(&survey)).unwrap();
     let pass = Pass::of(&plan, fitting.wants().unwrap(), &huge, 0).unwrap();
     assert!(fitting.take(&pass).unwrap_err().to_string().contains("larger units"));
@@ -120,7 +121,7 @@ fn conjugate_gradients_keep_their_tolerance() {
 #[test]
 fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
     let all = rows(900, 3, 2, true, 5);
-    let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&[1.0; 3]), (50, 0.1), 120);
+    let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&[1.0; 3]), (50, 0.1), 120, true);
     let straight = descended(&plan, &survey, &all, true, 1e-4, &[900]);
     let coefficients = straight.solution().unwrap().coefficients();
     for (threads, parts) in [(1, vec![900]), (3, vec![1, 300, 599])] {
@@ -144,10 +145,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     /// Over random problems conjugate gradients end, and no fit is farther from the one of exact arithmetic than its certificate says.
     #[test]
-    fn certificates_of_gradients_hold(seed: u64, n in 40usize..250, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, sampled in 1usize..6, log_tolerance in -7.0..-1.0) {
+    fn certificates_of_gradients_hold(seed: u64, n in 40usize..250, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, sampled in 1usize..6, quick: bool, log_tolerance in -7.0..-1.0) {
         let all = rows(n, d, 1, weighted, seed);
         let ridge = 10.0_f64.powf(log_ridge);
-        let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&vec![length; d]), (m, ridge), sampled * m);
+        let (plan, survey) = by_gradients(&all, &Kernel::gaussian(&vec![length; d]), (m, ridge), sampled * m, quick);
         let fitting = descended(&plan, &survey, &all, intercept, 10.0_f64.powf(log_tolerance), &[n]);
         let solution = fitting.solution().unwrap();
         let new = rows(20, d, 1, false, seed ^ 1).x;

@@ -551,6 +551,56 @@ fn logistic_regression_finds_its_optimum() {
     }
 }
 
+/// Where there are many more rows than landmarks the way begins where a sample would end: it sums up fewer gram matrices, and ends where the one
+/// from 0 does, for regressions and processes; a sample with hardly any row of a class says nothing.
+#[test]
+fn a_start_from_the_sample_ends_where_any_does() {
+    let names = ["no".to_string(), "yes".to_string()];
+    for (weighted, by) in [(true, Classifier::Regression), (false, Classifier::Process { restarts: 0 })] {
+        let mut all = rows(6000, 2, 1, weighted, 77);
+        all.y.data_mut().iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.3)));
+        let ridge = (by == Classifier::Regression).then_some(0.5);
+        let kind = Kind::Classes { names: names.to_vec(), by };
+        let intercept = ridge.is_some();
+        let job = Job { kind, ridge, intercept, fixed_kernel: true, ..Job::new(20) };
+        let planned = |all: &Rows| {
+            let mut survey = job.survey(all.x.columns(), 1, weighted);
+            survey.add(all).unwrap();
+            let tuned = job.tuned(&survey, written("2*rbf(lengthscale=1.5)", &all.x)).unwrap();
+            job.plan(&survey, tuned).unwrap()
+        };
+        let started = |plan: &Plan| match &plan.model {
+            Model::Classes { start, .. } => start.clone(),
+            other => panic!("{other:?}"),
+        };
+        let found = |plan: &Plan| {
+            let (mut newton, mut grams) = (Newton::new(plan, intercept).unwrap(), 0);
+            while !newton.converged {
+                let coefficients = newton.coefficients.clone();
+                let mut own = Sloping::new(plan, &coefficients);
+                own.add(&all).unwrap();
+                newton.step(&own.finish(0)).unwrap();
+                grams += usize::from(coefficients.curvature);
+            }
+            (grams, newton.fitted().unwrap().model.predict(&all.x).unwrap())
+        };
+        let plan = planned(&all);
+        assert_eq!(started(&plan).len(), plan.size());
+        let mut cold = plan.clone();
+        if let Model::Classes { start, .. } = &mut cold.model {
+            start.clear();
+        }
+        let ((grams, warm), (more, cold)) = (found(&plan), found(&cold));
+        assert!(grams < more, "{grams} {more}");
+        let apart = warm.data().iter().zip(cold.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(apart < 1e-5, "{apart}");
+        // Of one class there are fewer than fifty rows.
+        let mut rare = all.clone();
+        rare.y.data_mut().iter_mut().enumerate().for_each(|(i, y)| *y = f64::from(u8::from(i % 200 == 0)));
+        assert!(started(&planned(&rare)).is_empty());
+    }
+}
+
 /// Rows that a line separates: steps are halved where they must be, and a tiny ridge still ends.
 #[test]
 fn separable_classes_converge() {
