@@ -127,7 +127,7 @@ class Expansion:
         if posterior and not self.has_posterior:
             raise ValueError(
                 "posterior=True: this model has none; Gaussian processes have one, and models with bootstrap, jackknife or "
-                "(kernel ridge regression) landmarks"
+                "landmarks"
             )
         write(path, self._core.to_bytes(posterior))
 

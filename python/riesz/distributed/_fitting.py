@@ -98,13 +98,13 @@ class LandmarkFit:
     expansion : riesz.Expansion
         The model, with the landmarks as its points: for :class:`riesz.Explainer`, :func:`riesz.distributed.explain`, files.
     alpha : float
-        The ridge, given or chosen; of a Gaussian process the variance of the noise.
+        The ridge, given or chosen; of a Gaussian process the variance of the noise, and NaN of one that tells classes apart.
     rows, landmarks : int
     plan : str
         A name for kernel, landmarks and rounding: SHA-256.
     statistics : bytes or None
-        All that was learnt of the rows, from which other ridges follow without reading them again; ``None`` of logistic
-        regressions and conjugate gradients, which learn pass by pass.
+        All that was learnt of the rows, from which other ridges follow without reading them again; ``None`` of classifiers
+        and conjugate gradients, which learn pass by pass.
     tried : list of (landmarks, alpha, error)
         Mean squared errors on held-out folds; smaller numbers of landmarks are the first so many.
     """

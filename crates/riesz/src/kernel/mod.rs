@@ -134,6 +134,8 @@ pub struct Distance<'f> {
     pub lengthscale: &'f [f64],
     /// How steeply the profile falls in the squared distance at 0.
     pub steepest: f64,
+    /// Roundings of the profile itself, of a value of 1 at most.
+    pub roundings: f64,
 }
 
 /// What a kind of factor provides. `v` is always a full row of the table; `out` has one number per row of `u`.

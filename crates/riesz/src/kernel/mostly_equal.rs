@@ -45,6 +45,9 @@ pub(super) struct Extent {
     terms: usize,
 }
 
+/// So many times as many numbers of their own rows may have as those with which their products are taken.
+const LONGER: usize = 2;
+
 /// A row as a layout reads it.
 pub(super) struct Row {
     /// Where its numbers that are not the commonest stand in a block, and they.
@@ -129,13 +132,21 @@ impl Extent {
         Self { numbers, norm: self.norm * factor.powi(2), terms: self.terms }
     }
 
-    /// How far rounding takes kernel values, relative to the largest there are, between rows of this extent, one of which has no more of its
-    /// own numbers than it says: three roundings of every number, and those of the sums. `None` where that could show.
+    /// How far kernel values may be from those of [`Kernel::row`], relative to the largest there are, between rows of this extent, one of
+    /// which has no more of its own numbers than it says, and the other at most twice as many. `None` where that could show.
+    ///
+    /// In units of ε/2, with N the largest `‖u‖²` over the first columns and M the squares of the largest other numbers: numbers are
+    /// rounded twice, `8 (‖u‖² + ‖v‖²)` of the squared distance; `‖u‖²` and `‖v‖²` are sums of as many as are not 0, and so is their
+    /// product, which counts twice; three sums of at most 2 N and 4 N; differences of other columns are rounded relative to themselves,
+    /// `8 M`, and each sum of at most `4 (N + M)`. The other way rounds a squared distance s by `(4 + columns) s`, and a convex profile
+    /// that is 1 at most falls by no more than 1 over s. Both round the profile, and a product with it.
     pub(super) fn precision(&self, kernel: &Kernel) -> Option<f64> {
         let distance = factor(kernel)?.distance()?;
-        let own = (32 + 4 * self.terms) as f64 * self.norm;
-        let off = f64::EPSILON / 2.0 * (32.0 * dot(&self.numbers, &self.numbers) + own);
-        let precision = distance.steepest * off;
+        let (n, m) = (self.norm, dot(&self.numbers, &self.numbers));
+        let (terms, others) = (self.terms as f64, self.numbers.len() as f64);
+        let square = (22.0 + (3 + LONGER) as f64 * terms) * n + 24.0 * m + 4.0 * others * (n + m);
+        let own = 4.0 + distance.columns.len() as f64 + 2.0 * (distance.roundings + 1.0);
+        let precision = f64::EPSILON / 2.0 * (distance.steepest * square + own);
         (precision <= PRECISION).then_some(precision)
     }
 }
@@ -160,11 +171,15 @@ impl MostlyEqual {
         }
     }
 
-    /// Rows that are larger.
+    /// Rows that are larger, or have more numbers of their own than the other side's rows allow.
     pub(super) fn beyond(&self, extent: &Extent) -> Vec<usize> {
+        let sparse = self.frame.sparse;
         let large = |i: usize| {
-            let mut numbers = (self.frame.sparse..).zip(&extent.numbers);
-            self.norms[i] > extent.norm || numbers.any(|(slot, most)| self.number(i, slot).abs() > *most)
+            let mut numbers = (sparse..).zip(&extent.numbers);
+            self.norms[i] > extent.norm
+                || numbers.any(|(slot, most)| self.number(i, slot).abs() > *most)
+                || sparse > LONGER * extent.terms
+                    && (0..sparse).filter(|&slot| self.number(i, slot) != 0.0).count() > LONGER * extent.terms
         };
         (0..self.rows).filter(|&i| large(i)).collect()
     }

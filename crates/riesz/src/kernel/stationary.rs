@@ -212,7 +212,10 @@ impl FactorKind for Stationary {
     fn distance(&self) -> Option<Distance<'_>> {
         let steepest = with_shape!(self.profile, shape => shape.curvature())?;
         let (columns, lengthscale) = (&self.columns[..], &self.lengthscale[..]);
-        self.by_distance().then_some(Distance { columns, lengthscale, steepest })
+        let (units, per_log, _) = with_shape!(self.profile, shape => shape.precision());
+        // `-k ln k` is below a half.
+        let roundings = units + 0.5 * per_log;
+        self.by_distance().then_some(Distance { columns, lengthscale, steepest, roundings })
     }
 
     fn multiply_squares(&self, isa: Isa, squares: &[f64], out: &mut [f64]) {

@@ -146,6 +146,8 @@ pub(super) struct Measured<'m> {
     pub coefficients: &'m Matrix,
     /// `Σ e²`, one a target.
     pub squares: &'m [f64],
+    /// What kernels are off that are computed quickly, relative to their bound.
+    pub quick: f64,
 }
 
 impl Measured<'_> {
@@ -157,16 +159,15 @@ impl Measured<'_> {
         let bound = |j: usize| if j + 1 < at.rows() { plan.bound } else { 1.0 };
         let size: f64 = (0..at.rows()).map(|j| bound(j) * at[(j, o)].abs()).sum();
         let target = plan.targets[o].unit;
-        // What kernels are off that are computed quickly.
-        let quick = plan.anchors().precision();
         // Predictions are sums of 64 and then of these; residuals are rounded to 42 bits.
         let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)
-            + quick * size
+            + self.quick * size
             + 0.5_f64.powi(2 * BITS + 1) * target;
         // Kernels are rounded to 42 bits, and the penalty's part is computed in double precision.
         // Squares are of residuals to 21 bits.
         let length = self.squares[o].sqrt() + 0.5_f64.powi(BITS + 1) * target * n.sqrt() * weight;
-        let kernel = (plan.rounding(self.rows, 2) + quick * plan.bound * (n * p).sqrt() * weight) * length;
+        let kernel =
+            (plan.rounding(self.rows, 2) + self.quick * plan.bound * (n * p).sqrt() * weight) * length;
         let pull = UNIT * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
         (n.sqrt() * weight * by_row, kernel + pull)
     }

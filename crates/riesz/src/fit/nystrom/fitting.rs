@@ -161,11 +161,14 @@ impl Fitting {
     }
 }
 
-/// What is to be said where rounding may have moved predictions by more than a hundredth of what they are off anyway.
+/// What is to be said where rounding may have moved predictions by more than a hundredth of what they are off anyway, or than was asked for.
 fn rounded(solution: &Solution) -> Option<String> {
     solution.training_error()?;
     let remedy = match solution.is_direct() {
         true => "raise the ridge or take fewer landmarks, or more corrections",
+        false if solution.is_quick() => {
+            "raise the ridge, take fewer landmarks, or a tolerance below 1e-4, with which kernels keep all their digits"
+        }
         false => "raise the ridge or take fewer landmarks",
     };
     if let Some(steps) = solution.fell_short() {

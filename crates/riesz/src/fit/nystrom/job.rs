@@ -90,7 +90,7 @@ fn start(rows: u64, landmarks: usize, columns: usize, sample: usize) -> (usize, 
     costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(all_of_it)
 }
 
-/// Tolerances of conjugate gradients that leave room for what kernels by products are rounded by, in the worst case.
+/// Tolerances of conjugate gradients from which on kernels are taken by products: what these may round is mostly below such.
 const QUICKLY: f64 = 1e-4;
 
 /// Landmarks with which a ridge is chosen on the sample.
@@ -245,7 +245,7 @@ impl Job {
     pub fn plan(&self, survey: &Survey, (kernel, model): (Kernel, Model)) -> Result<Plan> {
         let mut plan = Plan::new(survey, kernel, model, self.choice())?;
         let found = match plan.model {
-            Model::Classes { .. } => start_of_classes(&plan, &survey.sample()?, self.intercept),
+            Model::Classes { .. } => start_of_classes(&plan, &survey.sample()?, self.intercept)?,
             _ => Vec::new(),
         };
         if let Model::Classes { start, .. } = &mut plan.model {

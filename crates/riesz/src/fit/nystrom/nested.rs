@@ -10,8 +10,9 @@
 //!
 //! So fits with fewer landmarks are projections too, of the one with all, and nothing is fitted again: with `A = LLᵀ` the matrix
 //! of the equations and θ its solution, the first s coefficients alone are `θ_s` with `L_sᵀθ_s` the first s numbers of `Lᵀθ`.
-//! Where an objective is not quadratic, as that of logistic regression, A is its curvature at the solution; where equations are
-//! those of a sample of the rows, projections are in the inner product of the sample.
+//! Where an objective is not quadratic, as that of logistic regression, A is the last curvature that was summed up on the way to
+//! the solution, and rows count by their part in it; where equations are those of a sample of the rows, projections are in the inner
+//! product of the sample.
 //!
 //! That is no bound: nothing in a fit through landmarks rules out what it has not seen.
 
@@ -49,7 +50,8 @@ fn distance(last: f64, before: f64, doublings: f64) -> f64 {
 /// How far a fit is estimated to be from the one with all rows as support points.
 #[derive(Debug, Clone)]
 pub struct Missing {
-    /// The root mean square over rows of what predictions are off, one a target.
+    /// The root mean square over rows of what predictions are off, one a target; of classes that of log odds, over rows by what the
+    /// curvature of the loss is there.
     pub distances: Vec<f64>,
     /// What anything linear in the model is off.
     pub covariance: Covariance,

@@ -8,9 +8,10 @@
 //! observations with variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
 use super::nested::{Missing, Nested};
-use super::plan::{Latent, Model, Plan, penalty};
+use super::plan::{Latent, Model, Plan};
 use super::residual::Coefficients;
 use super::rows::Rows;
+use super::sample::{add_penalty, penalty_times};
 use super::slope::{Slope, Sloping};
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -29,8 +30,6 @@ pub struct Newton {
     intercept: bool,
     /// The two classes.
     classes: Vec<String>,
-    /// P.
-    penalty: Matrix,
     /// Where the next slope is to be taken.
     pub coefficients: Coefficients,
     /// Where the last good slope was taken.
@@ -120,13 +119,19 @@ const OF_EITHER: usize = 50;
 /// The decrement, relative to the objective, after which the next step ends there: the sample says no more of all rows.
 const ROUGH: f64 = 1e-3;
 
+/// Steps after which a start is as good as it gets.
+const STARTS: usize = 20;
+
 /// About the coefficients that a sample of the rows alone would have with its share of the ridge; empty where that says nothing of
-/// all rows, or takes as long as they do. Cost O(landmarks³).
-pub(super) fn start_of_classes(plan: &Plan, sample: &Rows, intercept: bool) -> Vec<f64> {
+/// all rows, or takes as long as they do. Cost O(landmarks³) a step.
+///
+/// # Errors
+/// Those of [`Newton::new`], and of rows that are not the plan's.
+pub(super) fn start_of_classes(plan: &Plan, sample: &Rows, intercept: bool) -> Result<Vec<f64>> {
     let some = sample.first(plan.landmarks.rows().saturating_mul(STARTED_FROM).max(1000));
     let ones = some.y.data().iter().filter(|y| **y > 0.0).count();
     if plan.rows < 2 * some.len() as u64 || ones.min(some.len() - ones) < OF_EITHER {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let all = || {
         let mut own = Newton::new(plan, intercept)?;
@@ -137,13 +142,18 @@ pub(super) fn start_of_classes(plan: &Plan, sample: &Rows, intercept: bool) -> V
             slope.add(&some)?;
             own.step(&slope.finish(0))?;
             let least = own.last.as_ref().map_or(0.0, |last| last.objective);
-            if own.converged || own.decrement <= ROUGH * least {
+            if own.converged || own.decrement <= ROUGH * least || own.passes >= STARTS {
                 return Ok::<_, Error>(own.coefficients.values.into_data());
             }
         }
     };
-    // Where there is no end of it, all rows will say why.
-    all().unwrap_or_default()
+    match all() {
+        // Where there is no end of it, all rows will say why.
+        Err(Error::NotConverged { .. } | Error::NotPositiveDefinite { .. } | Error::Overflow { .. }) => {
+            Ok(Vec::new())
+        }
+        found => found,
+    }
 }
 
 impl Newton {
@@ -160,15 +170,19 @@ impl Newton {
             Latent::Penalised(ridge) => *ridge,
             Latent::Process => 1.0,
         };
+        // A process has its prior mean.
+        let intercept = intercept && *by != Latent::Process;
         crate::fit::positive("ridge", ridge)?;
         if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || names.len() != 2 {
             let problem =
                 "has not exactly two classes, 0 and 1, as classification through landmarks needs".into();
             return Err(Error::Target { name: "target".into(), problem });
         }
-        let values = if start.len() == plan.size() { start.clone() } else { vec![0.0; plan.size()] };
+        let mut values = if start.len() == plan.size() { start.clone() } else { vec![0.0; plan.size()] };
+        if !intercept {
+            values[plan.landmarks.rows()] = 0.0;
+        }
         Ok(Self {
-            penalty: penalty(plan),
             coefficients: Coefficients { values: Matrix::column_vector(values), curvature: true },
             ridge,
             curved: None,
@@ -196,7 +210,8 @@ impl Newton {
     pub fn step(&mut self, slope: &Slope) -> Result<()> {
         let (p, ridge) = (self.plan.size(), self.ridge);
         let theta = self.coefficients.values.data().to_vec();
-        let pull: Vec<f64> = self.penalty.matvec(&theta).iter().map(|v| ridge * v).collect();
+        let pull = penalty_times(&self.plan, &self.coefficients.values);
+        let pull: Vec<f64> = pull.data().iter().map(|v| ridge * v).collect();
         let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
         (self.passes, self.rows) = (self.passes + 1, slope.rows());
         if let Some(Last { values: before, objective: least, .. }) = &self.last
@@ -214,6 +229,7 @@ impl Newton {
                 });
             }
             self.coefficients = Coefficients { values: half, curvature: true };
+            (self.ends, self.short) = (false, false);
             return Ok(());
         }
         let size = if self.intercept { p } else { p - 1 };
@@ -230,7 +246,8 @@ impl Newton {
         if let Some(last) = self.last.as_ref().filter(|_| !slope.has_curvature()) {
             let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
             let (step, growth) = (less(&theta[..size], last.values.data()), less(&last.gradient, &gradient));
-            if dot(&step, &growth) > 0.0 {
+            // Of what is hardly more than rounding nothing is learnt.
+            if dot(&step, &growth) > 1e-12 * (dot(&step, &step) * dot(&growth, &growth)).sqrt() {
                 curved.secants.push((step, growth));
             }
         }
@@ -239,7 +256,8 @@ impl Newton {
         self.last = Some(Last { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
-        let share = self.decrement / objective.abs();
+        // Rounding may make it negative.
+        let share = self.decrement.abs() / objective.abs();
         let fresh = slope.has_curvature();
         let (done, stalled) = match fresh {
             true => (share <= LAST.0, STALLED.0),
@@ -271,10 +289,7 @@ impl Newton {
     /// The matrix of a slope's Newton step.
     fn factored(&self, slope: &Slope, size: usize) -> Result<Curved> {
         let mut matrix = slope.curvature(&self.plan, size);
-        for i in 0..size {
-            let row = matrix.row_mut(i).iter_mut().zip(self.penalty.row(i));
-            row.for_each(|(v, k)| *v += self.ridge * k);
-        }
+        add_penalty(&self.plan, self.ridge, &mut matrix);
         let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
         Ok(Curved { factor, weight: slope.weight(&self.plan), secants: Vec::new() })
     }

@@ -131,6 +131,12 @@ pub struct Plan {
     pub seed: u64,
 }
 
+/// What is read of a plan before all of it is.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
 impl Plan {
     /// Chooses landmarks among the rows that the survey kept. Cost O(candidates landmarks²).
     ///
@@ -215,14 +221,14 @@ impl Plan {
     /// [`Error::Format`] for what is no plan, or one of a machine whose arithmetic differs.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let problem = |problem: String| Error::Format { problem };
-        let plan: Self = serde_json::from_slice(bytes)
-            .map_err(|e| problem(format!("this is not a plan of riesz: {e}")))?;
-        if plan.format != FORMAT {
-            let own = plan.format;
+        let foreign = |e: serde_json::Error| problem(format!("this is not a plan of riesz: {e}"));
+        let Version { format: own } = serde_json::from_slice(bytes).map_err(foreign)?;
+        if own != FORMAT {
             return Err(problem(format!(
                 "this plan has format {own}, and this riesz works by format {FORMAT}: make it anew"
             )));
         }
+        let plan: Self = serde_json::from_slice(bytes).map_err(foreign)?;
         if plan.fused != fused() {
             let differ = "the plan was made where sums and products are rounded together, and here they are not (or the other way round), so that results would differ in their last bits: make the plan on a machine like this one";
             return Err(problem(differ.into()));
@@ -233,7 +239,11 @@ impl Plan {
             && plan.landmarks.rows() > 0
             && plan.folds > 0
             && plan.targets.iter().all(|t| t.unit > 0.0 && t.unit.is_finite() && t.center.is_finite())
-            && plan.largest_weight.is_none_or(|w| w > 0.0 && w.is_finite());
+            && plan.largest_weight.is_none_or(|w| w > 0.0 && w.is_finite())
+            && match &plan.model {
+                Model::Classes { start, .. } => start.is_empty() || start.len() == plan.size(),
+                _ => true,
+            };
         if !sound {
             return Err(problem("this plan is damaged: make it anew".into()));
         }

@@ -254,11 +254,15 @@ impl Solution {
     }
 
     /// The largest proved bound at one of the first 500 landmarks and the root mean squared error over the rows, of the target where
-    /// they are nearest, if the bound exceeds a hundredth of that error.
+    /// they are nearest, if the bound exceeds a hundredth of that error, or twice the tolerance of conjugate gradients.
     pub(super) fn wide(&self) -> Option<(f64, f64)> {
-        // Roundings come on top of what was asked for.
-        let asked = self.descent.as_ref().map_or(0.0, |own| 1.1 * own.tolerance);
-        self.worst.filter(|(bound, error)| *bound > asked.max(1e-2) * error)
+        let most = self.descent.as_ref().map_or(1e-2, |own| 2.0 * own.tolerance);
+        self.worst.filter(|(bound, error)| *bound > most * error)
+    }
+
+    /// Whether kernels were computed quickly, at the cost of digits.
+    pub(super) fn is_quick(&self) -> bool {
+        matches!(self.plan.model, Model::Gradients { quick: true, .. })
     }
 
     /// The same, however wide it is.
@@ -365,7 +369,8 @@ impl Solution {
 
     fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
         let (plan, rows, weight, ridge) = (&self.plan, self.rows, self.weight, self.ridge);
-        Measured { plan, rows, weight, ridge, coefficients: &self.coefficients.values, squares }
+        let (coefficients, quick) = (&self.coefficients.values, plan.anchors().precision());
+        Measured { plan, rows, weight, ridge, coefficients, squares, quick }
     }
 
     /// `Kᵀe - λPθ`, and `Σ e²`.

@@ -1,7 +1,7 @@
 //! What a pass over all rows says of a logistic regression at some coefficients: gradient, curvature and loss, in whole numbers.
 //!
 //! The gram matrix is rounded, which changes the way of Newton's method; the gradient is not (to 2⁻⁴²), which decides where it ends.
-//! Kernels are those of [`Anchors`], within 1e-11.
+//! Kernels are those of [`Anchors`], which are taken by products.
 
 use std::collections::BTreeSet;
 
