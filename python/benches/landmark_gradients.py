@@ -15,6 +15,9 @@ import re
 import shutil
 import tempfile
 
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 import numpy as np
 from landmarks import LENGTH, RIDGE, D, by_command, data, spent
 

@@ -116,8 +116,8 @@ class Explainer:
         :meth:`~Explanation.interval`, exactly; in the functional game where all factors are :class:`~riesz.kernels.ANOVA`, in
         the observational one for up to 12 features. It is that of the latent function, without the noise, and without what is
         not known of the distribution of the features. For riesz's other estimators with ``bootstrap`` (or ``jackknife``) how
-        values vary over refits, and for kernel ridge and logistic regression through landmarks how far they may be from those of the model
-        with all rows as support points. Files, tables, plots and pages show it.
+        values vary over refits, and for kernel ridge and logistic regression through landmarks how far they may be from those of
+        the model with all rows as support points. Files, tables, plots and pages show it.
     output_names : list of str, optional
         Names for the model's outputs.
 

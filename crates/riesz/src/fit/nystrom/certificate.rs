@@ -8,7 +8,7 @@
 //! - and for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, W the sum of weights and κ the kernel's bound: no rounding is in it, but it
 //!   is far below A.
 
-use super::plan::{Plan, least_eigenvalue};
+use super::plan::Plan;
 use super::sample::Sampled;
 use crate::error::Result;
 use crate::linalg::fixed::BITS;
@@ -62,19 +62,17 @@ pub(super) struct Trust {
 impl Trust {
     /// Of `Â` by its factor and its diagonal; `None` where rounding might decide. Cost O(landmarks³).
     pub(super) fn of(plan: &Plan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
-        Self::with(factor, trace, least_eigenvalue(factor), 0, plan.rounding(rows, 1))
+        Self::with(factor, trace, 0, plan.rounding(rows, 1))
     }
 
     /// Of the matrix of a sample's equations, which is no more than A, in the place of `Â`; kernels were not rounded. Cost O(landmarks³).
     pub(super) fn of_sample(sampled: &Sampled) -> Option<Self> {
-        let least = 1.0 / sampled.factor.inverse_trace();
-        Self::with(&sampled.factor, sampled.trace, least, sampled.roundings(), 0.0)
+        Self::with(&sampled.factor, sampled.trace, sampled.roundings(), 0.0)
     }
 
-    /// With the least eigenvalue of the factor's product, roundings of the numbers that were factored, and the norm of what kernels
-    /// were rounded by.
-    fn with(factor: &Cholesky, trace: f64, least: f64, roundings: usize, moved: f64) -> Option<Self> {
-        let least = least - factor.jitter;
+    /// With roundings of the numbers that were factored, and the norm of what kernels were rounded by.
+    fn with(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
+        let least = 1.0 / factor.inverse_norm() - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;
         let own = Self {
             rounding: moved / least.max(f64::MIN_POSITIVE).sqrt(),
@@ -179,7 +177,7 @@ impl Measured<'_> {
         let gram = plan.kernel.gram(&plan.landmarks);
         let trace: f64 = (0..m).map(|i| gram[(i, i)]).sum();
         let factor = Cholesky::new(gram, "kernel matrix of the landmarks")?;
-        let least = least_eigenvalue(&factor);
+        let least = 1.0 / factor.inverse_norm();
         let share = 3.0 * (m + 4) as f64 * UNIT * trace / least;
         if factor.jitter > 0.0 || share.is_nan() || share > 0.5 {
             return Ok(None);

@@ -7,7 +7,7 @@ use super::parts::digest;
 use super::survey::Survey;
 use crate::error::{Error, Result};
 use crate::kernel::{Anchors, Kernel};
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::Matrix;
 use crate::simd::{Isa, Set};
 use crate::stop::Watch;
 use crate::table::Table;
@@ -261,14 +261,6 @@ fn above(v: f64) -> f64 {
         power *= 2.0;
     }
     power
-}
-
-/// Less than the least eigenvalue, by the norm of the inverse. Cost O(n³).
-pub(super) fn least_eigenvalue(factor: &Cholesky) -> f64 {
-    let inverse = factor.inverse();
-    let rows = (0..inverse.rows()).map(|i| inverse.row(i).iter().map(|v| v.abs()).sum::<f64>());
-    let frobenius = inverse.data().iter().map(|v| v * v).sum::<f64>().sqrt();
-    1.0 / rows.fold(0.0, f64::max).min(frobenius)
 }
 
 /// Whether this machine multiplies and adds in one rounding.

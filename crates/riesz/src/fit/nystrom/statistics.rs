@@ -413,9 +413,9 @@ impl<'p> Accumulator<'p> {
     }
 }
 
-/// The whole number of which these are two slices.
+/// The whole number of which these are two slices, or sums of such, of at most 2⁵³.
 pub(super) fn whole(first: f64, second: f64) -> i128 {
-    ((first as i128) << BITS) + second as i128
+    (i128::from(first as i64) << BITS) + i128::from(second as i64)
 }
 
 /// Rows in the plan's units.
