@@ -427,8 +427,8 @@ impl Cholesky {
         out
     }
 
-    /// No less than the norm of the inverse of `A`, one over its least eigenvalue: the smaller one of its largest sum of absolute values in a
-    /// row and its Frobenius norm. Cost 2n³/3, in the room of some columns.
+    /// No less than the norm of the inverse of `A`, nor than that of its absolute values: the smaller one of the largest sum of these in a row
+    /// and the Frobenius norm. Cost 2n³/3, in the room of some columns.
     pub(crate) fn inverse_norm(&self) -> f64 {
         use faer::linalg::triangular_solve::{
             solve_lower_triangular_in_place, solve_upper_triangular_in_place,

@@ -43,6 +43,14 @@ impl Certificate {
 /// Half a unit in the last place of 1.
 const UNIT: f64 = f64::EPSILON / 2.0;
 
+/// No more than the least eigenvalue of the product `LLᵀ` of a factor with this trace; not positive where rounding may decide it.
+/// Solves leave X with `LLᵀX = 1 - E`, `|E| ≤ 2 (n + 4) u |L||Lᵀ||X|`, and the norm of X is no more than that of `|X|`, which
+/// [`inverse_norm`](Cholesky::inverse_norm) bounds. Cost O(n³).
+fn least_eigenvalue(factor: &Cholesky, trace: f64) -> f64 {
+    let inverse = factor.inverse_norm();
+    1.0 / inverse - 2.0 * (factor.size() + 4) as f64 * UNIT * trace
+}
+
 /// The share of a matrix by which what is known of it may fail.
 const TRUSTED: f64 = 0.8;
 
@@ -72,7 +80,7 @@ impl Trust {
 
     /// With roundings of the numbers that were factored, and the norm of what kernels were rounded by.
     fn with(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
-        let least = 1.0 / factor.inverse_norm() - factor.jitter;
+        let least = least_eigenvalue(factor, trace) - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;
         let own = Self {
             rounding: moved / least.max(f64::MIN_POSITIVE).sqrt(),
@@ -177,9 +185,9 @@ impl Measured<'_> {
         let gram = plan.kernel.gram(&plan.landmarks);
         let trace: f64 = (0..m).map(|i| gram[(i, i)]).sum();
         let factor = Cholesky::new(gram, "kernel matrix of the landmarks")?;
-        let least = 1.0 / factor.inverse_norm();
+        let least = least_eigenvalue(&factor, trace);
         let share = 3.0 * (m + 4) as f64 * UNIT * trace / least;
-        if factor.jitter > 0.0 || share.is_nan() || share > 0.5 {
+        if factor.jitter > 0.0 || least <= 0.0 || share.is_nan() || share > 0.5 {
             return Ok(None);
         }
         // A is at least `scale ‖f‖² + constant b²`.
