@@ -90,6 +90,8 @@ def as_numbers(
         cells = cells.astype(object)
         for j, numbers in codes.items():
             cells[:, j] = numbers
+    if cells.dtype.kind == "O" and given is not None:
+        cells = np.stack([numbers_of_text(cells[:, j]) for j in range(cells.shape[1])], axis=1)
     try:
         numbers = np.ascontiguousarray(cells, dtype=np.float64)
     except (TypeError, ValueError):
@@ -106,6 +108,30 @@ def as_numbers(
         i, j = np.argwhere(~np.isfinite(numbers))[0]
         raise _missing(what, numbers[i, j], i, names[j])
     return numbers
+
+
+def as_core_cells(cells: Any) -> list[str | float | None]:
+    """Cells as the core takes them: texts, numbers, and ``None`` for missing ones."""
+    found: list[str | float | None] = []
+    for cell in cells:
+        if is_missing(cell):
+            found.append(None)
+        elif isinstance(cell, (int, float, np.number)) and not isinstance(cell, (bool, np.bool_)):
+            # A whole number that doubles do not hold keeps its digits.
+            whole = isinstance(cell, (int, np.integer)) and abs(int(cell)) > 2**53
+            found.append(str(cell) if whole else float(cell))
+        else:
+            found.append(cell.decode() if isinstance(cell, bytes) else str(cell))
+    return found
+
+
+def numbers_of_text(cells: np.ndarray) -> np.ndarray:
+    """Cells of which those that are texts are read as numbers, as people write them; others, and texts that are none, as they
+    are."""
+    if not any(isinstance(cell, (str, bytes)) for cell in cells):
+        return cells
+    numbers = _core.read_numbers(as_core_cells(cells))
+    return np.array([cell if number is None else number for cell, number in zip(cells, numbers)], dtype=object)
 
 
 def is_missing(cell: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -283,6 +283,7 @@ def mmd_test(
     interactions: bool = False,
     seed: int = 0,
     threads: int | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> TestResult:
     """Two-sample test by the maximum mean discrepancy, attributed to features.
 
@@ -327,6 +328,8 @@ def mmd_test(
     seed : int
     threads : int, optional
         By default one a core. Results do not depend on it.
+    columns : dict of name to {"text", "number"}, optional
+        What columns are, where they look like something else.
 
     Returns
     -------
@@ -365,7 +368,7 @@ def mmd_test(
         raise ValueError(f"block_size = {block_size!r}: with estimator='block' it is a whole number from 2")
     if estimator != "block" and block_size is not None:
         raise ValueError(f"block_size is a setting of estimator='block', not of '{estimator}': leave it out")
-    x, z = read_both(X, Z)
+    x, z = read_both(X, Z, choices=columns)
     found = _core.mmd_test(
         x,
         z,
@@ -400,6 +403,7 @@ def hsic_test(
     interactions: bool = False,
     seed: int = 0,
     threads: int | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> TestResult:
     """Independence test by the Hilbert–Schmidt independence criterion, attributed to features.
 
@@ -435,7 +439,7 @@ def hsic_test(
         counts as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numbers.
     side : {"X", "Y"}
         Whose columns are the features that HSIC is attributed to.
-    factors, attribute, groups, interactions, seed, threads
+    factors, attribute, groups, interactions, seed, threads, columns
         As for :func:`mmd_test`; the target's kernel is taken as it is.
 
     Returns
@@ -478,7 +482,7 @@ def hsic_test(
         )
     if null == "wild_bootstrap" and estimator == "unbiased":
         raise ValueError("the wild bootstrap is for estimator='biased'")
-    x, y = read(X, "X"), read(Y, "Y", ["y"])
+    x, y = read(X, "X", choices=columns), read(Y, "Y", ["y"])
     _same_rows(y, "Y", x)
     others = None
     if given is not None:

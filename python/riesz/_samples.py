@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-import re
+import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._data import _listed, _missing, as_cells, collected, is_missing, names_of, numbered
+from . import _core
+from ._data import (
+    _listed,
+    _missing,
+    as_cells,
+    as_core_cells,
+    collected,
+    is_missing,
+    names_of,
+    numbered,
+    numbers_of_text,
+)
 
-_WITH_COMMAS = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+#: What the user says of columns: ``"text"`` or ``"number"``.
+Choices = Mapping[str, str]
+
+#: Rows below which a column of different texts is not taken for labels.
+_FEW_ROWS = 10
 
 
 class Rows(NamedTuple):
@@ -22,13 +38,21 @@ class Rows(NamedTuple):
     numbers: np.ndarray
 
 
-def read(X: Any, what: str = "X", names: list[str] | None = None) -> Rows:
+def read(X: Any, what: str = "X", names: list[str] | None = None, choices: Choices | None = None) -> Rows:
     """One sample. Columns without names get those given, or x0, x1, …; an array with one dimension is one column."""
-    return X if isinstance(X, Rows) else read_both(X, None, what, names=names)[0]
+    return X if isinstance(X, Rows) else read_both(X, None, what, names=names, choices=choices)[0]
 
 
-def read_both(X: Any, Z: Any, what: str = "X", other: str = "Z", names: list[str] | None = None) -> list[Rows]:
-    """Two samples of the same columns, matched by name where both have names. A level of one is a level of both."""
+def read_both(
+    X: Any,
+    Z: Any,
+    what: str = "X",
+    other: str = "Z",
+    names: list[str] | None = None,
+    choices: Choices | None = None,
+) -> list[Rows]:
+    """Two samples of the same columns, matched by name where both have names. A level of one is a level of both.
+    ``choices`` is what the user says that columns are."""
     given, columns = _columns(X, what)
     known = given or (names if names is not None and len(names) == len(columns) else numbered(len(columns)))
     samples = [(what, columns)]
@@ -37,7 +61,9 @@ def read_both(X: Any, Z: Any, what: str = "X", other: str = "Z", names: list[str
         samples.append((other, _matched(cells, others, known, given is not None, what, other)))
         if given is None and others is not None:
             known = others
-    levels = [_levels([(name, columns[j]) for name, columns in samples], known[j]) for j in range(len(known))]
+    check_choices(choices, known, what)
+    one = lambda j: _levels([(name, columns[j]) for name, columns in samples], known[j], (choices or {}).get(known[j]))
+    levels = [one(j) for j in range(len(known))]
     found = []
     for name, columns in samples:
         codes = [_numbers(column, known[j], levels[j], name) for j, column in enumerate(columns)]
@@ -45,24 +71,71 @@ def read_both(X: Any, Z: Any, what: str = "X", other: str = "Z", names: list[str
     return found
 
 
-def read_categories(X: Any) -> Rows | None:
-    """A data frame with columns of categories: text, or of a type that says so; ``None`` for other rows."""
+def read_categories(X: Any, choices: Choices | None = None) -> Rows | None:
+    """A data frame with columns of text, or of a type that says that they are categories; ``None`` for other rows. ``choices``
+    is what the user says that columns are."""
     # Types that hold no text are known by their names, and most frames hold no others.
     kinds = ("cat", "enum", "obj", "str", "large_str", "utf")
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
-    if not any(str(one).lower().startswith(kinds) for one in types):
+    if choices and names_of(X) is None:
+        raise ValueError("columns = … names columns, and X is an array, whose columns have no names: give a data frame")
+    if not choices and not any(str(one).lower().startswith(kinds) for one in types):
         return None
     names, columns = _columns(X, "X")
-    chosen = [category or _is_text(cells) and cells.dtype.kind != "b" for cells, category in columns]
-    if names is None or not any(chosen):
+    if names is None:
         return None
-    levels = [_levels([("X", column)], name) if one else None for one, column, name in zip(chosen, columns, names)]
+    check_choices(choices, names, "X")
+    chosen = [
+        category or (choices or {}).get(name) == "text" or _is_text(cells) and cells.dtype.kind != "b"
+        for (cells, category), name in zip(columns, names)
+    ]
+    if not any(chosen):
+        return None
+    levels = [
+        _levels([("X", column)], name, (choices or {}).get(name)) if one else None
+        for one, column, name in zip(chosen, columns, names)
+    ]
     for j, column in enumerate(X.columns):
         declared = getattr(X[column].dtype, "categories", None)
         if chosen[j] and declared is not None:
             levels[j] = [_text(level) for level in declared]
+    stated = {name for name, (_, category) in zip(names, columns) if category} | set(choices or {})
+    refuse_labels(names, levels, len(columns[0][0]), stated)
     codes = [_numbers(column, name, known, "X") for column, name, known in zip(columns, names, levels)]
     return Rows(names, levels, np.ascontiguousarray(np.stack(codes, axis=1)))
+
+
+def check_choices(choices: Choices | None, names: list[str], what: str) -> None:
+    """Refuses what cannot be said of columns."""
+    if choices is None:
+        return
+    if not isinstance(choices, Mapping):
+        raise ValueError(f"columns = {choices!r}: it is a dict such as {{'zip': 'text', 'age': 'number'}}")
+    for name, kind in choices.items():
+        if name not in names:
+            raise ValueError(f"columns = … names '{name}', which {what} does not have; its columns are: {_listed(names)}")
+        if kind not in ("text", "number"):
+            raise ValueError(f"columns={{'{name}': {kind!r}}}: a column is 'text' or 'number'")
+
+
+def refuse_labels(names: list[str], levels: list[list[str] | None], rows: int, stated: set[str]) -> None:
+    """Refuses columns with nearly as many texts as rows, unless the user has stated that they are categories."""
+    if rows < _FEW_ROWS:
+        return
+    labels = [n for n, own in zip(names, levels) if own is not None and n not in stated and 10 * len(own) >= 9 * rows]
+    if labels:
+        raise ValueError(
+            f"{'columns' if len(labels) > 1 else 'column'} {', '.join(repr(n) for n in labels)} of X: nearly all of the {rows} "
+            f"texts differ, as labels of rows do: leave them out with X.drop(columns={labels!r}), or give "
+            f"columns={{{labels[0]!r}: 'text'}} if they are categories"
+        )
+
+
+def warn_of_numbers(names: list[str], numbers: np.ndarray, stacklevel: int) -> None:
+    """Warns of columns of numbers that are probably no measurements."""
+    for name, column in zip(names, numbers.T):
+        for sentence in _core.column_suspicions(name, column.tolist()):
+            warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
 
 
 def _columns(X: Any, what: str) -> tuple[list[str] | None, list[tuple[np.ndarray, bool]]]:
@@ -109,23 +182,25 @@ def _matched(columns: list, names: list[str] | None, known: list[str], named: bo
     return [columns[names.index(name)] for name in known]
 
 
-def _levels(cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str) -> list[str] | None:
-    """All levels of a column that is not one of numbers."""
-    if not any(category or _is_text(column) for _, (column, category) in cells):
+def _levels(
+    cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str, choice: str | None = None
+) -> list[str] | None:
+    """All levels of a column that is not one of numbers; ``choice`` is what the user says that it is."""
+    if choice != "text" and not any(category or _is_text(column) for _, (column, category) in cells):
         return None
+    if not any(category for _, (_, category) in cells):
+        both = [cell for _, (column, _) in cells for cell in as_core_cells(column)]
+        categorical, remark = _core.column_type(name, cells[0][0], both, choice)
+        if remark is not None:
+            warnings.warn(f"column '{name}' of {cells[0][0]}: {remark}", UserWarning, stacklevel=4)
+        if not categorical:
+            return None
     found = set()
     for what, (column, _) in cells:
         for i, cell in enumerate(column):
             if is_missing(cell):
                 raise _missing(what, cell, i, name)
         found |= {_text(cell) for cell in column}
-    commas = sorted(level for level in found if "," in level)
-    categories = any(category for _, (_, category) in cells)
-    if commas and not categories and all(_WITH_COMMAS.fullmatch(level) for level in found):
-        raise ValueError(
-            f"column '{name}' of {cells[0][0]} holds numbers with decimal commas, such as '{commas[0]}': "
-            "read the file with decimal=',', or make the column a category"
-        )
     return sorted(found)
 
 
@@ -152,6 +227,8 @@ def _numbers(cells: tuple[np.ndarray, bool], name: str, levels: list[str] | None
         gone = next((i for i, cell in enumerate(column) if is_missing(cell)), None)
         if gone is not None:
             raise _missing(what, column[gone], gone, name)
+    if column.dtype.kind in "OUST":
+        column = numbers_of_text(column)
     try:
         if column.dtype.kind in "mM":
             raise TypeError("a date is no number")

@@ -20,6 +20,11 @@ Columns of categories in data frames (text, and pandas' ``category``) are taken 
 times a factor for each column of categories, which is 1 where two rows are alike in it and less where they differ
 (:class:`riesz.kernels.Categorical`), as on the command line. A column of type ``category`` may take any of its categories later,
 one of text those that it was fitted on; ``expansion_.with_unseen()`` is the same model, which takes others for none of these.
+
+What a column of text is, the same rules say as on the command line (:doc:`tables`): texts that are all numbers are read as
+numbers, also with separators of thousands, a currency or a unit, with a warning; codes with leading zeros are categories; texts
+that differ in nearly every row are refused. ``columns={"zip": "text", "age": "number"}`` overrides this. Columns of numbers that
+only number the rows, or hold marks such as -9999, are warned of.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ from . import kernels as rk
 from ._data import as_cells, as_numbers, collected, is_whole, names_of, numbered
 from ._expansion import Expansion, spread
 from ._imported import Read, with_class_sums
-from ._samples import read_categories
+from ._samples import read_categories, warn_of_numbers
 
 __all__ = [
     "SVC",
@@ -57,6 +62,8 @@ class _KernelMachine(BaseEstimator):
     """What all estimators share: a kernel, names of columns, and an expansion."""
 
     expansion_: Expansion
+    #: What the user says of columns.
+    columns: dict[str, str] | None = None
     #: For each column its levels; ``None`` for one of numbers, or if all are.
     _levels: list[list[str] | None] | None = None
     #: The ridge or the price of errors, given or chosen.
@@ -171,10 +178,15 @@ def _rows(estimator: Any, X: Any) -> np.ndarray:
 def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
     """scikit-learn's ``validate_data`` of rows to fit to. Columns of categories become codes of ``estimator._levels``."""
     X = collected(X)
-    found = read_categories(X)
+    found = read_categories(X, estimator.columns)
     estimator._levels = None if found is None else found.levels
     if found is None:
-        return _validated(estimator, X, y, **how)
+        rows = _validated(estimator, X, y, **how)
+        if names_of(X) is not None:
+            warn_of_numbers(names_of(X) or [], rows[0], stacklevel=5)
+        return rows
+    numeric = [j for j, levels in enumerate(found.levels) if levels is None]
+    warn_of_numbers([found.names[j] for j in numeric], found.numbers[:, numeric], stacklevel=5)
     # Names and the number of columns are the data frame's.
     validate_data(estimator, X, skip_check_array=True)
     rows, y = check_X_y(found.numbers, y, dtype=np.float64, estimator=estimator, **how)
@@ -360,6 +372,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
     jackknife : bool, default False
         The same from leaving out one row after the other, in closed form: nothing is drawn. It takes about three fits, and
         8 n² bytes a target.
+    columns : dict of name to {"text", "number"}, optional
+        What columns of a data frame are, where they look like something else.
     """
 
     def __init__(
@@ -381,6 +395,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         bootstrap=None,
         bootstrap_seed=0,
         jackknife=False,
+        columns=None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -398,6 +413,7 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.bootstrap = bootstrap
         self.bootstrap_seed = bootstrap_seed
         self.jackknife = jackknife
+        self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
         """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix, and with ``bootstrap`` a quarter of it a refit."""
@@ -449,6 +465,8 @@ class SVR(_Regressor):
     bootstrap, bootstrap_seed : int, optional
         Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, and the support vectors of all refits become
         points of the model.
+    columns : dict of name to {"text", "number"}, optional
+        What columns of a data frame are, where they look like something else.
     """
 
     def __init__(
@@ -465,6 +483,7 @@ class SVR(_Regressor):
         folds=None,
         bootstrap=None,
         bootstrap_seed=0,
+        columns=None,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -477,6 +496,7 @@ class SVR(_Regressor):
         self.folds = folds
         self.bootstrap = bootstrap
         self.bootstrap_seed = bootstrap_seed
+        self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
         """Fits to ``y``, (n,)."""
@@ -511,6 +531,8 @@ class SVC(_Classifier):
     bootstrap, bootstrap_seed : int, optional
         Fits so many times more to rows drawn anew, as :class:`KernelRidge` does (of each class as many as there are), and the
         support vectors of all refits become points of the model.
+    columns : dict of name to {"text", "number"}, optional
+        What columns of a data frame are, where they look like something else.
     """
 
     def __init__(
@@ -527,6 +549,7 @@ class SVC(_Classifier):
         folds=None,
         bootstrap=None,
         bootstrap_seed=0,
+        columns=None,
     ):
         self.C = C
         self.kernel = kernel
@@ -539,6 +562,7 @@ class SVC(_Classifier):
         self.folds = folds
         self.bootstrap = bootstrap
         self.bootstrap_seed = bootstrap_seed
+        self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
         """Fits to labels of any kind."""
@@ -600,6 +624,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         drawn with this seed.
     bootstrap, bootstrap_seed : int, optional
         Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, of each class as many as there are.
+    columns : dict of name to {"text", "number"}, optional
+        What columns of a data frame are, where they look like something else.
     """
 
     def __init__(
@@ -621,6 +647,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         protect_seed=0,
         bootstrap=None,
         bootstrap_seed=0,
+        columns=None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -638,6 +665,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.protect_seed = protect_seed
         self.bootstrap = bootstrap
         self.bootstrap_seed = bootstrap_seed
+        self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
         """Fits to labels of any kind by Newton's method."""
@@ -720,6 +748,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         the rows and not with their cube. Tuning looks at 20,000 rows at most. ``None`` for all rows as they are.
     normalize_y : bool, default True
     random_state : int, RandomState or None
+    columns : dict of name to {"text", "number"}, optional
+        What columns of a data frame are, where they look like something else.
 
     Attributes
     ----------
@@ -737,6 +767,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         landmarks=None,
         normalize_y=True,
         random_state=None,
+        columns=None,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -745,6 +776,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         self.landmarks = landmarks
         self.normalize_y = normalize_y
         self.random_state = random_state
+        self.columns = columns
 
     def fit(self, X, y):
         """Fits to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
@@ -790,6 +822,8 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         Two classes: learn through at most so many rows that stand for all, for many rows, in a pass over them for each step of
         Newton's method. The kernel is tuned on 1,000 rows. ``None`` for all rows as they are.
     random_state : int, RandomState or None
+    columns : dict of name to {"text", "number"}, optional
+        What columns of a data frame are, where they look like something else.
 
     Attributes
     ----------
@@ -805,12 +839,14 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         n_restarts_optimizer=0,
         landmarks=None,
         random_state=None,
+        columns=None,
     ):
         self.kernel = kernel
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.landmarks = landmarks
         self.random_state = random_state
+        self.columns = columns
 
     def fit(self, X, y):
         """Fits to labels of any kind."""

@@ -18,7 +18,7 @@ pub use settings::{OfModel, Protected, SettingArgs};
 
 use crate::failure::{Failure, Result};
 use crate::io::csv::Decimal;
-use crate::io::input::TableFile;
+use crate::io::input::{ReadOptions, TableFile};
 use crate::io::typing::{Strays, WhenMissing, WhenUnseen, typical};
 
 /// Options of every command.
@@ -97,18 +97,100 @@ fn threads(text: &str) -> std::result::Result<usize, String> {
 /// A table to read.
 #[derive(Debug, Clone, Args)]
 pub struct TableArgs {
-    /// Separator of CSV columns: one character, or 'tab' [default: comma, semicolon with --decimal ,; tab in .tsv files]
+    /// Separator of the columns of a text file: one character, or 'tab' [default: found in the first line: a comma, or
+    /// else a semicolon, tab or bar]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// How CSV files write numbers: 0.5 or 0,5
-    #[arg(long, value_name = "MARK", value_enum, default_value_t, hide_possible_values = true)]
-    pub decimal: Decimal,
+    /// How texts write numbers: 0.5 or 0,5 [default: .]
+    #[arg(long, value_name = "MARK", value_enum, hide_possible_values = true)]
+    pub decimal: Option<Decimal>,
+    /// Encoding of a text file [default: UTF-8, or UTF-16 where a byte order mark says so]
+    #[arg(long, value_name = "NAME")]
+    pub encoding: Option<String>,
+    /// Sheet of a workbook [default: the only one that has cells]
+    #[arg(long, value_name = "NAME")]
+    pub sheet: Option<String>,
+    /// What columns are, where they look like something else: 'zip=text,age=number'; 'riesz inspect' shows what they are
+    /// taken for
+    #[arg(long, value_name = "NAME=KIND,…", value_parser = column_choices)]
+    pub column: Vec<ColumnChoices>,
+    /// Cells that stand for missing values, besides empty ones, NA, N/A, NaN and null: '-9999,?'
+    #[arg(long, value_name = "CELL,…", value_delimiter = ',', allow_hyphen_values = true)]
+    pub na_values: Vec<String>,
 }
 
 impl TableArgs {
     /// The table at `path`.
     pub fn source(&self, path: &Path) -> TableFile {
-        TableFile { path: path.to_path_buf(), delimiter: self.delimiter, decimal: self.decimal }
+        let options = ReadOptions {
+            delimiter: self.delimiter,
+            decimal: self.decimal,
+            encoding: self.encoding.clone(),
+            sheet: self.sheet.clone(),
+            columns: self.column.iter().flat_map(|choices| choices.0.iter().cloned()).collect(),
+            na_values: self.na_values.clone(),
+            ..ReadOptions::default()
+        };
+        TableFile { path: path.to_path_buf(), options }
+    }
+
+    /// The columns that the user says something of.
+    pub fn named(&self) -> impl Iterator<Item = &String> {
+        self.column.iter().flat_map(|choices| choices.0.iter().map(|(name, _)| name))
+    }
+}
+
+/// Columns, each with whether it is said to hold numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnChoices(Vec<(String, bool)>);
+
+fn column_choices(text: &str) -> std::result::Result<ColumnChoices, String> {
+    let (mut choices, mut name) = (Vec::new(), String::new());
+    // A column's own name may hold commas and equals signs.
+    for piece in text.split(',') {
+        name = if name.is_empty() { piece.to_string() } else { format!("{name},{piece}") };
+        let kind = name.rsplit_once('=').map(|(column, kind)| (column.trim().to_string(), kind.trim()));
+        let number = match &kind {
+            Some((_, "number" | "numeric" | "numbers")) => true,
+            Some((_, "text" | "category" | "categorical")) => false,
+            _ => continue,
+        };
+        choices.extend(kind.map(|(column, _)| (column, number)));
+        name.clear();
+    }
+    match name.is_empty() && !choices.is_empty() {
+        true => Ok(ColumnChoices(choices)),
+        false => {
+            Err("it is a list of columns, each followed by =text or =number: 'zip=text,age=number'".into())
+        }
+    }
+}
+
+/// What becomes of rows to learn from that have missing cells.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct RowArgs {
+    /// A row with a missing value (an empty cell, NA, N/A, NaN, null, or one of --na-values): stop there, or leave the row
+    /// out
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub missing: MissingRows,
+}
+
+/// What becomes of rows with missing cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum MissingRows {
+    /// They are an error.
+    #[default]
+    Error,
+    /// They are left out, and counted.
+    Drop,
+}
+
+impl RowArgs {
+    /// The table without those rows, if that is asked for.
+    pub fn of(self, mut file: TableFile) -> TableFile {
+        file.options.drop_missing = self.missing == MissingRows::Drop;
+        file.options.missing_remedy = ", or leave its row out with --missing drop";
+        file
     }
 }
 

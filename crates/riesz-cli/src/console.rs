@@ -1,11 +1,26 @@
 //! Words on standard error: notes, errors and progress. A closed or full standard error is no reason to fail.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use riesz::explanation::Fact;
+
+/// Whether notes are left out, and those that were written.
+static NOTES: Mutex<(bool, BTreeSet<String>)> = Mutex::new((false, BTreeSet::new()));
+
+/// A note about a table, which may be read several times and is spoken of once.
+pub fn note_once(text: &str) {
+    let Ok(mut notes) = NOTES.lock() else { return };
+    let quiet = notes.0;
+    if notes.1.insert(text.to_string()) {
+        let text = if text.starts_with("warning: ") { text.to_string() } else { format!("note: {text}") };
+        Console { quiet }.note(one_line(&text));
+    }
+}
 
 /// Where a command speaks to people.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +31,9 @@ pub struct Console {
 impl Console {
     /// Speaks, or with `quiet` only of errors.
     pub fn new(quiet: bool) -> Self {
+        if let Ok(mut notes) = NOTES.lock() {
+            notes.0 = quiet;
+        }
         Self { quiet }
     }
 

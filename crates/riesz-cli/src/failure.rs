@@ -51,6 +51,15 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Input(message) | Self::Check(message) => f.write_str(message),
+            Self::ClosedPipe => f.write_str("standard output is closed"),
+        }
+    }
+}
+
 impl From<riesz::Error> for Failure {
     fn from(error: riesz::Error) -> Self {
         Self::Input(error.to_string())

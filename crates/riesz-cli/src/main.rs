@@ -165,7 +165,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Downscale(args) => downscale::run(&args, global, console),
         Command::Graph(args) => graph::run(&args, global, console),
         Command::Fuse(args) => fuse::run(&args, global, console),
-        Command::Plot(args) => plot::run(&args, global, console),
+        Command::Plot(args) => plot::run(&args, global),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
         Command::Convert(args) => convert::run(&args),

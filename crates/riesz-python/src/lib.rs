@@ -4,6 +4,7 @@
 mod aggregate;
 mod aggregate_counts;
 mod causal;
+mod columns;
 mod discrepancy;
 mod error;
 mod explanation;
@@ -683,6 +684,9 @@ mod _core {
 
     #[pymodule_export]
     use super::causal::{identify_effect, open_path};
+
+    #[pymodule_export]
+    use super::columns::{column_suspicions, column_type, read_numbers};
 
     #[pymodule_export]
     use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};

@@ -46,6 +46,7 @@
 pub mod aggregate;
 pub mod attribution;
 pub mod causal;
+pub mod columns;
 pub mod discrepancy;
 pub mod embedding;
 pub mod error;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::columns::is_boolean;
 use crate::error::{Error, Result, listed};
 use crate::random::{Random, SeedableRng, index};
 
@@ -345,10 +346,14 @@ impl Table {
     }
 }
 
-/// The code of the level that `text` names: it spells the level, or the same number in another way.
+/// The code of the level that `text` names: it spells the level, or the same number or truth value in another way.
 pub fn level_of_text(levels: &[String], text: &str) -> Option<usize> {
     let spelled = levels.iter().position(|level| level == text);
-    spelled.or_else(|| level_of_number(levels, text.parse().ok()?))
+    spelled.or_else(|| match text.parse() {
+        Ok(value) => level_of_number(levels, value),
+        Err(_) if is_boolean(text) => levels.iter().position(|level| level.eq_ignore_ascii_case(text)),
+        Err(_) => None,
+    })
 }
 
 /// The code of the level that is the number `value`, however it is spelled.

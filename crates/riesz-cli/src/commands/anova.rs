@@ -62,7 +62,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let saved = read_model(&args.model, rows.header())?;
     let model = &saved.model;
     let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
-    let x = typed(&Columns::read(rows, &names)?, &saved, &console)?;
+    let x = typed(&Columns::read(rows, &names)?, &saved)?;
     let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
     let inputs = Background::from(x.clone());
     let components = Components::new(model, &inputs, groups.or_else(|| saved.groups.clone()))?;

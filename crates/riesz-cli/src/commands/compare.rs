@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::discrepancy::{MmdEstimator, TestResult, TwoSampleTest, Witness, witness};
 use riesz::explanation::Fact;
-use riesz::{Kernel, Table};
+use riesz::{Column, ColumnKind, Kernel, Table};
 
 use crate::args::{Global, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, brief, form, kernels, settings};
-use crate::io::typing::{Columns, or_ignored};
+use crate::io::typing::Columns;
 
 /// Features whose witness functions stand on the page.
 const WITNESSES: usize = 4;
@@ -45,10 +45,29 @@ pub struct Args {
     /// Rows of a block [default: the square root of the number of rows]
     #[arg(long, value_name = "ROWS")]
     pub block_size: Option<usize>,
+    /// Missing cells: stop there; leave their rows out; or compare them like values: a category of its own, and for
+    /// numbers a column that says where one is missing, beside the column with the median of both samples in its place
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub missing: MissingCells,
     /// The test.
     #[command(flatten)]
     pub test: TestArgs,
 }
+
+/// What becomes of missing cells in samples that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum MissingCells {
+    /// They are an error.
+    #[default]
+    Error,
+    /// Their rows are left out, and counted.
+    Drop,
+    /// That they are missing is compared.
+    Compare,
+}
+
+/// What missing categories are called.
+const MISSING: &str = "(missing)";
 
 /// Reads two samples, tests whether they differ, and writes what was found.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
@@ -132,7 +151,14 @@ struct TwoSamples {
 
 fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     let test = &args.test;
-    let rows = test.table.source(&args.first).open()?;
+    let source = |path: &PathBuf| {
+        let mut file = test.table.source(path);
+        file.options.drop_missing = args.missing == MissingCells::Drop;
+        file.options.missing_remedy =
+            ", leave its row out with --missing drop, or compare what is missing with --missing compare";
+        file
+    };
+    let rows = source(&args.first).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
     let test = &test.of(&header);
     rows.places(test.ignore.iter().chain(&test.categorical))?;
@@ -150,7 +176,7 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     wanted.extend(by_column.clone());
     let columns = Columns::read(rows, &wanted)?;
     if let Some((column, value)) = by {
-        let all = columns.table(&features, &test.categorical, console)?;
+        let all = tables(&[&columns], &features, &test.categorical, args.missing, console)?.remove(0);
         let (levels, codes) = columns.levels(&column)?;
         let level = match &value {
             Some(value) => levels.iter().position(|l| l == value).ok_or_else(|| {
@@ -185,7 +211,7 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     let Some(second) = &args.second else {
         return Err(Failure::input("give a second table, or --by COL to split the first"));
     };
-    let rows = test.table.source(second).open()?;
+    let rows = source(second).open()?;
     let extra: Vec<&String> =
         rows.header().iter().filter(|c| !features.contains(c) && !test.ignore.contains(c)).collect();
     if !extra.is_empty() {
@@ -193,19 +219,70 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
         console.warn(format!("{} has columns that {name} lacks, which are left out: {extra}", rows.name));
     }
     let others = Columns::read(rows, &features)?;
-    // A column of either that holds text is one of levels in both.
-    let mut categorical = test.categorical.clone();
-    for feature in &features {
-        let remedy = or_ignored(feature);
-        if columns.is_text(feature, &remedy)? || others.is_text(feature, &remedy)? {
+    let mut both = tables(&[&columns, &others], &features, &test.categorical, args.missing, console)?;
+    let second = both.remove(1);
+    Ok(TwoSamples { first: both.remove(0), second, names: [name, others.name] })
+}
+
+/// Samples as tables of the same columns. A column of any of them that holds text is one of levels in all.
+fn tables(
+    samples: &[&Columns],
+    features: &[String],
+    categorical: &[String],
+    missing: MissingCells,
+    console: &Console,
+) -> Result<Vec<Table>> {
+    let mut categorical = categorical.to_vec();
+    for feature in features {
+        let texts = samples.iter().map(|sample| sample.is_categorical(feature, true));
+        // All are asked, so that each is told of.
+        if texts.collect::<Result<Vec<_>>>()?.contains(&true) {
             categorical.push(feature.clone());
         }
     }
-    Ok(TwoSamples {
-        first: columns.table(&features, &categorical, console)?,
-        second: others.table(&features, &categorical, console)?,
-        names: [name, others.name],
-    })
+    if missing != MissingCells::Compare {
+        return samples.iter().map(|sample| sample.table(features, &categorical, console)).collect();
+    }
+    let mut columns: Vec<Vec<(Column, Vec<f64>)>> = vec![Vec::new(); samples.len()];
+    for feature in features {
+        if categorical.contains(feature) {
+            for (sample, columns) in samples.iter().zip(&mut columns) {
+                let (mut levels, mut codes) = sample.levels_or_missing(feature)?;
+                if codes.iter().any(|code| code.is_nan()) {
+                    let own = levels.len() as f64;
+                    codes.iter_mut().filter(|code| code.is_nan()).for_each(|code| *code = own);
+                    levels.push(MISSING.into());
+                }
+                let kind = ColumnKind::Categorical { levels };
+                columns.push((Column { name: feature.clone(), kind }, codes));
+            }
+            continue;
+        }
+        let numbers = samples.iter().map(|s| s.numbers_or_missing(feature)).collect::<Result<Vec<_>>>()?;
+        let mut present: Vec<f64> = numbers.iter().flatten().copied().filter(|v| !v.is_nan()).collect();
+        let count: usize = numbers.iter().map(Vec::len).sum();
+        if present.is_empty() {
+            console.warn(format!("column '{feature}' has no values and is left out"));
+            continue;
+        }
+        present.sort_unstable_by(f64::total_cmp);
+        let median = present[present.len() / 2];
+        for (numbers, columns) in numbers.into_iter().zip(&mut columns) {
+            let gone = numbers.iter().map(|v| f64::from(u8::from(v.is_nan()))).collect();
+            let filled = numbers.iter().map(|v| if v.is_nan() { median } else { *v }).collect();
+            columns.push((Column::numeric(feature), filled));
+            if present.len() < count {
+                let levels = vec!["no".into(), "yes".into()];
+                let name = format!("{feature} is missing");
+                columns.push((Column { name, kind: ColumnKind::Categorical { levels } }, gone));
+            }
+        }
+    }
+    let table = |(own, sample): (Vec<(Column, Vec<f64>)>, &&Columns)| {
+        let (names, values): (Vec<Column>, Vec<Vec<f64>>) = own.into_iter().unzip();
+        Ok(Table::from_column_major(names, sample.rows(), values.concat())?)
+    };
+    columns.into_iter().zip(samples).map(table).collect()
 }
 
 /// `COL` or `COL=VALUE`; a column's own name may hold an equals sign.

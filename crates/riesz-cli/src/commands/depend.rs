@@ -8,7 +8,7 @@ use riesz::explanation::Fact;
 use riesz::kernel::{KernelExpression, Units};
 use riesz::{Kernel, Table};
 
-use crate::args::{Global, TestArgs};
+use crate::args::{Global, RowArgs, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, brief, form, kernels, settings};
@@ -49,6 +49,9 @@ pub struct Args {
     /// Rows are a stationary time series whose memory fades over so many rows: a wild bootstrap in place of permutations
     #[arg(long, value_name = "ROWS")]
     pub wild_bootstrap: Option<f64>,
+    /// What becomes of rows with missing cells.
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// The test.
     #[command(flatten)]
     pub test: TestArgs,
@@ -58,7 +61,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = form(&args.test, global)?;
     let test = &args.test;
-    let rows = test.table.source(&args.data).open()?;
+    let rows = args.rows.of(test.table.source(&args.data)).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
     let args = &Args {
         target: listed_columns(&args.target, &header),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use riesz::columns::FEW_ROWS;
 use riesz::explanation::Fact;
 use riesz::fit::nystrom::Kind;
 use riesz::fit::{Fitted, Input, MODELS, ModelKind, Predicts, Target, Task};
@@ -17,7 +18,7 @@ use riesz::{
     ColumnKind, Error, Explainer, Game, Groups, Kernel, Matrix, Prediction, Question, Table, regularised,
 };
 
-use crate::args::{Global, OfModel, Protected, SettingArgs, TableArgs};
+use crate::args::{Global, OfModel, Protected, RowArgs, SettingArgs, TableArgs};
 use crate::console::{Console, aligned, watched};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
@@ -68,6 +69,9 @@ pub struct Args {
     /// Columns whose numbers are names of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
+    /// What becomes of rows with missing cells.
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// Take columns (and the target of svr and gp) as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
@@ -159,14 +163,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let job = job.filter(|job| {
         !matches!(job.kind, Kind::Process(_)) || args.row_noise.is_none() && args.target.len() == 1
     });
-    let like = args.table.source(Path::new(""));
+    let like = args.rows.of(args.table.source(Path::new("")));
     let data = match &job {
         Some(_) => Some(Dataset::open(&args.data, &like)?),
         None => None,
     };
     let rows = match (&data, single(&args.data)) {
         (Some(data), _) => data.first()?,
-        (None, Some(path)) => args.table.source(path).open()?,
+        (None, Some(path)) => args.rows.of(args.table.source(path)).open()?,
         (None, None) => {
             return Err(Failure::input(
                 "several files are read by fits through landmarks: give --landmarks N (krr), or one file",
@@ -188,7 +192,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             .chain(&args.ignore)
             .chain(&args.categorical)
             .chain(&args.sample_weight)
-            .chain(&args.row_noise),
+            .chain(&args.row_noise)
+            .chain(args.table.named()),
     )?;
     let left_out = |c: &&String| {
         !args.target.contains(c)
@@ -270,7 +275,13 @@ fn in_memory(
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
     let (message, done) = (format!("fitting {} rows", x.rows()), task.progress.clone());
     let fitted = watched(&console, &message, &done, || args.model.fit(&task));
-    let fitted = fitted.map_err(|error| args.settings.spelt(error))?;
+    let fitted = fitted.map_err(|error| match error {
+        // The library does not know what the column of labels is called.
+        Error::Target { problem, .. } if args.model.predicts == Predicts::Class => {
+            Error::Target { name: args.target[0].clone(), problem }.into()
+        }
+        error => args.settings.spelt(error),
+    })?;
     let (model, covariance) = (&fitted.model, fitted.covariance.as_ref());
     let score = if model.classes.is_empty() {
         None
@@ -355,7 +366,11 @@ fn target(args: &Args, columns: &Columns) -> Result<Target> {
             classes.first().map_or("", String::as_str)
         )));
     }
-    if classes.len() > 50 && classes.len() * 10 > codes.len() {
+    let fractions = classes.iter().any(|class| class.parse::<f64>().is_ok_and(|value| value.fract() != 0.0));
+    let many = classes.len() > 50 && classes.len() * 10 > codes.len()
+        || codes.len() >= FEW_ROWS && classes.len() * 2 > codes.len()
+        || fractions && classes.len() > 10;
+    if many {
         return Err(Failure::input(format!(
             "the target '{name}' has {} values in {} rows, which look like measurements and not like classes: use a regression \
              (krr, svr or gp)",

@@ -128,7 +128,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
     let wanted: Vec<String> = names.iter().chain(&args.target).cloned().collect();
     let columns = Columns::read(rows, &wanted)?;
-    let x = typed(&columns, &saved, &console)?;
+    let x = typed(&columns, &saved)?;
     let mut found = match args.target.as_slice() {
         [] => of_variance(args, &saved, x, matches!(form, Form::Page), &console)?,
         target => {
@@ -177,12 +177,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 /// The model's columns, of which those that it takes for categories are.
-pub(super) fn typed(columns: &Columns, saved: &SavedModel, console: &Console) -> Result<Table> {
-    let own = saved.model.columns();
-    let names: Vec<String> = own.iter().map(|c| c.name.clone()).collect();
-    let categorical = own.iter().filter(|c| matches!(c.kind, riesz::ColumnKind::Categorical { .. }));
-    let categorical: Vec<String> = categorical.map(|c| c.name.clone()).collect();
-    columns.table(&names, &categorical, console)
+pub(super) fn typed(columns: &Columns, saved: &SavedModel) -> Result<Table> {
+    columns.table_like(saved.model.columns())
 }
 
 fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<Labels> {
@@ -337,7 +333,7 @@ fn of_loss(
         None => x.clone(),
         Some(path) => {
             let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
-            typed(&Columns::read(args.table.source(path).open()?, &names)?, saved, console)?
+            typed(&Columns::read(args.table.source(path).open()?, &names)?, saved)?
         }
     };
     let background = background.select_rows(&background.sample_rows(args.background_rows, global.seed));

@@ -1,5 +1,7 @@
 //! `riesz inspect`.
 
+mod table;
+
 use std::path::PathBuf;
 
 use clap::ValueHint;
@@ -8,30 +10,45 @@ use riesz::format::model::SavedModel;
 use riesz::{Column, ColumnKind, Expansion, Explanation};
 use serde_json::{Value, json};
 
-use crate::args::Global;
+use crate::args::{Global, TableArgs};
 use crate::console::aligned;
 use crate::failure::Result;
-use crate::io::models::{Found, read_any};
+use crate::io::models::{Found, is_known, read_any};
 use crate::io::output::write_all;
+use table::TableContents;
 
 /// Arguments of `inspect`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
   riesz inspect m.riesz
-  riesz inspect why.json --format json")]
+  riesz inspect why.json --format json
+  riesz inspect train.csv                         what each column is taken for, and why
+  riesz inspect train.csv --column zip=text
+
+Of a table every column is told: whether it is taken for numbers or categories and why, its missing cells, how
+many different values it has, their range or most frequent ones, and what is doubtful.")]
 pub struct Args {
-    /// Model or explanation file
+    /// Model, explanation or table; '-' is a table from standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// How to read a table.
+    #[command(flatten)]
+    pub table: TableArgs,
 }
 
 /// Prints a card.
 pub fn run(args: &Args, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
+    let is_table = args.file.as_os_str() == "-" || !is_known(&args.file)?;
+    if is_table {
+        let found = TableContents::read(args.table.source(&args.file).open()?)?;
+        let text = if as_json { format!("{:#}\n", found.record()) } else { found.text() };
+        return write_all(args.output.as_deref(), text.as_bytes());
+    }
     let (facts, record) = match read_any(&args.file, &[])? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
         Found::Explanation(saved, format) => {

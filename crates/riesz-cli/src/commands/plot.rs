@@ -9,7 +9,6 @@ use riesz::error::listed;
 use riesz_report::{PLOTS, Plot, PlotOptions, Shows, Theme, render};
 
 use crate::args::{Format, Global, TableArgs};
-use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_explanation;
 use crate::io::picture::write_picture;
@@ -66,7 +65,7 @@ pub struct Args {
 }
 
 /// Draws.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, global: &Global) -> Result<()> {
     let extension = args.output.as_ref().and_then(|p| p.extension()).map(|e| e.to_ascii_lowercase());
     let pixels = match (global.format, extension) {
         (Some(Format::Png), _) => true,
@@ -79,7 +78,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         (None, _) => false,
     };
     let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
-    let explanation = read_explanation(&args.explanation, rows, &args.categorical, &console)?;
+    let explanation = read_explanation(&args.explanation, rows, &args.categorical)?;
     let kind = Plot::named(&args.plot)?;
     let row = row(&explanation, args.row, kind)?;
     let explanation = match (kind.shows, args.row) {

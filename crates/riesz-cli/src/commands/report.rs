@@ -76,7 +76,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             }
             Found::Explanation(saved, _) => {
                 let SavedExplanation { explanation, decisions } = *saved;
-                let explanation = complete(explanation, &args.file, rows, &args.categorical, &console)?;
+                let explanation = complete(explanation, &args.file, rows, &args.categorical)?;
                 SavedExplanation { explanation, decisions }
             }
             Found::Model(saved, _) => {

@@ -6,7 +6,7 @@ use clap::ValueHint;
 use riesz::discrepancy::Factors;
 use riesz::discrepancy::selection::{Method, rank};
 
-use crate::args::{Global, TableArgs, factors};
+use crate::args::{Global, RowArgs, TableArgs, factors};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::names::listed_columns;
@@ -46,6 +46,9 @@ pub struct Args {
     /// Columns whose numbers are names of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
+    /// What becomes of rows with missing cells.
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -57,7 +60,7 @@ pub struct Args {
 /// Reads, ranks the features and writes their names.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let rows = args.table.source(&args.data).open()?;
+    let rows = args.rows.of(args.table.source(&args.data)).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
     let args = &Args {
         target: listed_columns(&args.target, &header),

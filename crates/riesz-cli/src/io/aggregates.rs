@@ -8,7 +8,7 @@ use riesz::aggregate::{Aggregates, Bags, Family, Joined, Mediators, Unit, join};
 use riesz::{Error, Table};
 
 use crate::args::TableArgs;
-use crate::console::Console;
+use crate::console::{Console, note_once};
 use crate::failure::{Failure, Result};
 use crate::io::duels::names_of;
 use crate::io::input::OpenTable;
@@ -149,6 +149,7 @@ impl AggregateArgs {
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
         let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
         let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
+        let rows = self.with_weight(rows)?;
         let (levels, codes) = rows.levels(&self.bag)?;
         let of_rows: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
         let names = names_of(&bags, &self.bag)?;
@@ -176,6 +177,22 @@ impl AggregateArgs {
             },
         };
         Ok(Aggregated { data, family, source, targets: called, bags: with_rows, notes: joined.notes })
+    }
+
+    /// The rows that count something; the user is told of others.
+    fn with_weight(&self, rows: Columns) -> Result<Columns> {
+        let Some(name) = &self.weight else { return Ok(rows) };
+        let counts: Vec<bool> = rows.numbers(name)?.iter().map(|weight| *weight != 0.0).collect();
+        let empty = counts.iter().filter(|counts| !**counts).count();
+        if empty == 0 || empty == counts.len() {
+            return Ok(rows);
+        }
+        note_once(&format!(
+            "warning: {}: {empty} of {} rows whose '{name}' is 0 were left out",
+            rows.name,
+            counts.len()
+        ));
+        Ok(rows.select(&counts))
     }
 
     /// Whether targets are sums: those that are said to be, and counts of events.
@@ -420,7 +437,7 @@ pub fn weights<'b>(rows: &Columns, name: &str, bag: impl Fn(usize) -> &'b str) -
     let all = rows.numbers(name)?;
     if let Some(i) = all.iter().position(|w| *w <= 0.0) {
         return Err(Failure::input(format!(
-            "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows out that count nothing",
+            "{}: row {} of column '{name}', of bag '{}', is {}: weights are numbers above 0 (rows of weight 0 count nothing and are left out)",
             rows.name,
             i + 1,
             bag(i),

@@ -40,6 +40,36 @@ pub enum Raw {
     Texts(Texts),
 }
 
+impl Raw {
+    /// The cells `places`, in this order.
+    pub fn gathered(&self, places: &[usize]) -> Self {
+        match self {
+            Self::Numbers(numbers) => Self::Numbers(places.iter().map(|&i| numbers[i]).collect()),
+            Self::Texts(texts) => {
+                let mut gathered = Texts::default();
+                places.iter().for_each(|&i| gathered.push(texts.get(i)));
+                Self::Texts(gathered)
+            }
+        }
+    }
+
+    /// The same cells, of which those that `is_missing` names hold no value.
+    pub fn without(self, is_missing: impl Fn(usize) -> bool) -> Self {
+        match self {
+            Self::Numbers(mut numbers) => {
+                let missing = numbers.iter_mut().enumerate().filter(|(i, _)| is_missing(*i));
+                missing.for_each(|(_, number)| *number = f64::NAN);
+                Self::Numbers(numbers)
+            }
+            Self::Texts(texts) => {
+                let mut left = Texts::default();
+                texts.iter().enumerate().for_each(|(i, t)| left.push(if is_missing(i) { "" } else { t }));
+                Self::Texts(left)
+            }
+        }
+    }
+}
+
 /// Some rows of the wanted columns.
 #[derive(Debug, Clone)]
 pub struct Chunk {
@@ -49,14 +79,28 @@ pub struct Chunk {
     pub first: u64,
     /// The line of each row, for text files.
     pub lines: Vec<u64>,
+    /// How many rows after the first each row is, where rows between them were left out; empty where none was.
+    pub offsets: Vec<u64>,
     /// The wanted columns, in the order in which they were wanted.
     pub columns: Vec<Raw>,
 }
 
 impl Chunk {
+    /// The rows `kept`, in this order.
+    pub fn select(&self, kept: &[usize]) -> Self {
+        let offset = |i: &usize| self.offsets.get(*i).copied().unwrap_or(*i as u64);
+        Self {
+            rows: kept.len(),
+            first: self.first,
+            lines: kept.iter().filter_map(|&i| self.lines.get(i).copied()).collect(),
+            offsets: kept.iter().map(offset).collect(),
+            columns: self.columns.iter().map(|column| column.gathered(kept)).collect(),
+        }
+    }
+
     /// Where row `i` is, for people: rows count from 1.
     pub fn place(&self, i: usize) -> String {
-        let row = self.first + i as u64 + 1;
+        let row = self.first + self.offsets.get(i).copied().unwrap_or(i as u64) + 1;
         match self.lines.get(i) {
             Some(line) => format!("row {row} (line {line})"),
             None => format!("row {row}"),

@@ -1,13 +1,17 @@
-//! CSV files: a header row, UTF-8, rows of equal width.
+//! Tables of text: a row with the names of the columns, then rows of equal width.
 
-use std::borrow::Cow;
-use std::io::Read;
+use std::io::{Cursor, Read};
+
+use riesz::columns::{DecimalMark, trimmed};
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
+use crate::io::input::TableReader;
 
 /// How numbers are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
 pub enum Decimal {
     /// 0.5
     #[default]
@@ -18,23 +22,51 @@ pub enum Decimal {
     Comma,
 }
 
-/// Whether a cell is a number with a decimal comma.
-pub fn has_decimal_comma(cell: &str) -> bool {
-    cell.contains(',') && !cell.contains('.') && cell.replacen(',', ".", 1).parse::<f64>().is_ok()
+impl From<Decimal> for DecimalMark {
+    fn from(decimal: Decimal) -> Self {
+        match decimal {
+            Decimal::Point => Self::Point,
+            Decimal::Comma => Self::Comma,
+        }
+    }
 }
+
+/// Bytes in which the end of the first line is looked for.
+const LONGEST_HEADER: u64 = 1 << 20;
 
 /// An open CSV file.
 pub struct CsvRows {
     name: String,
-    decimal: Decimal,
     reader: csv::Reader<Box<dyn Read>>,
     header: Vec<String>,
     record: csv::ByteRecord,
+    /// Whether the file was in another encoding than UTF-8.
+    recoded: bool,
 }
 
 impl CsvRows {
-    /// Reads the header.
-    pub fn open(source: Box<dyn Read>, delimiter: u8, decimal: Decimal, name: &str) -> Result<Self> {
+    /// Reads the header. Where no delimiter is given it is found there; `decimal` says which ones can be.
+    pub fn open(
+        mut source: Box<dyn Read>,
+        delimiter: Option<u8>,
+        decimal: Decimal,
+        recoded: bool,
+        name: &str,
+    ) -> Result<(Self, u8)> {
+        let delimiter = match delimiter {
+            Some(delimiter) => delimiter,
+            None => {
+                let mut start = Vec::new();
+                source
+                    .by_ref()
+                    .take(LONGEST_HEADER)
+                    .read_to_end(&mut start)
+                    .map_err(|e| Failure::reading(name, &e))?;
+                let found = delimiter_of(&start, decimal);
+                source = Box::new(Cursor::new(start).chain(source));
+                found
+            }
+        };
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -49,7 +81,7 @@ impl CsvRows {
         }
         let mut header = Vec::with_capacity(record.len());
         for (j, field) in record.iter().enumerate() {
-            let field = text(field, name, 1, &format!("the name of column {}", j + 1))?.trim();
+            let field = trimmed(text(field, recoded, name, 1, &format!("the name of column {}", j + 1))?);
             if field.is_empty() {
                 return Err(Failure::input(format!(
                     "{name}: column {} has no name in the first line: name it, or write the file without row names",
@@ -70,35 +102,33 @@ impl CsvRows {
                 header[0]
             )));
         }
-        Ok(Self { name: name.to_string(), decimal, reader, header, record })
+        Ok((Self { name: name.to_string(), reader, header, record, recoded }, delimiter))
     }
+}
 
-    /// The names of the columns.
-    pub fn header(&self) -> &[String] {
+impl TableReader for CsvRows {
+    fn header(&self) -> &[String] {
         &self.header
     }
 
-    /// At most `limit` rows of the columns `wanted`.
-    pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let mut columns = vec![Texts::default(); wanted.len()];
         let mut lines = Vec::new();
         while lines.len() < limit && advance(&mut self.reader, &mut self.record, &self.name)? {
             let line = self.record.position().map_or(0, csv::Position::line);
             if self.record.len() != self.header.len() {
+                let open_quote = self.record.iter().any(|cell| cell.contains(&b'\n'));
                 return Err(Failure::input(format!(
-                    "{}, line {line}: {} values, but the first line names {} columns",
+                    "{}, line {line}: {} values, but the first line names {} columns{}",
                     self.name,
                     self.record.len(),
-                    self.header.len()
+                    self.header.len(),
+                    if open_quote { "; a quotation mark that opens there may not be closed" } else { "" }
                 )));
             }
             for (column, &j) in columns.iter_mut().zip(wanted) {
                 let what = format_args!("column '{}'", self.header[j]);
-                let cell = text(&self.record[j], &self.name, line, &what)?.trim();
-                match self.decimal {
-                    Decimal::Point => column.push(cell),
-                    Decimal::Comma => column.push(&self.pointed(cell, line, &what)?),
-                }
+                column.push(text(&self.record[j], self.recoded, &self.name, line, &what)?.trim());
             }
             lines.push(line);
         }
@@ -106,24 +136,30 @@ impl CsvRows {
             return Ok(None);
         }
         let columns = columns.into_iter().map(Raw::Texts).collect();
-        Ok(Some(Chunk { rows: lines.len(), first: 0, lines, columns }))
+        Ok(Some(Chunk { rows: lines.len(), first: 0, lines, offsets: Vec::new(), columns }))
     }
 }
 
-impl CsvRows {
-    /// A cell with the decimal point that parsing expects; a point that is there would be one of thousands.
-    fn pointed<'c>(&self, cell: &'c str, line: u64, what: &dyn std::fmt::Display) -> Result<Cow<'c, str>> {
-        if has_decimal_comma(cell) {
-            return Ok(cell.replacen(',', ".", 1).into());
+/// The delimiter of a table that begins with these bytes: a comma, unless the first line has none outside of quotes
+/// and exactly one other candidate. With decimal commas, the others come first.
+fn delimiter_of(start: &[u8], decimal: Decimal) -> u8 {
+    let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
+    let (mut quoted, mut any) = (false, false);
+    for &byte in start {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\n' | b'\r' if !quoted && any => break,
+            _ => {}
         }
-        let bare: String = cell.chars().filter(|c| *c != '.').collect();
-        if cell.contains('.') && (bare.parse::<f64>().is_ok() || has_decimal_comma(&bare)) {
-            return Err(Failure::input(format!(
-                "{}, line {line}: {what} has '{cell}', a number with a point: with --decimal , write numbers without separators of thousands",
-                self.name
-            )));
-        }
-        Ok(cell.into())
+        any |= !byte.is_ascii_whitespace();
+        counts.iter_mut().filter(|(candidate, _)| !quoted && *candidate == byte).for_each(|(_, n)| *n += 1);
+    }
+    let others: Vec<u8> =
+        counts[1..].iter().filter(|(_, n)| *n > 0).map(|(candidate, _)| *candidate).collect();
+    match (decimal, counts[0].1, &others[..]) {
+        (Decimal::Point, 0, [one]) | (Decimal::Comma, _, [one]) => *one,
+        (Decimal::Comma, 0, _) => b';',
+        _ => b',',
     }
 }
 
@@ -138,10 +174,50 @@ fn advance(
     })
 }
 
-fn text<'b>(bytes: &'b [u8], name: &str, line: u64, what: &dyn std::fmt::Display) -> Result<&'b str> {
-    std::str::from_utf8(bytes).map_err(|_| {
+fn text<'b>(
+    bytes: &'b [u8],
+    recoded: bool,
+    name: &str,
+    line: u64,
+    what: &dyn std::fmt::Display,
+) -> Result<&'b str> {
+    let text = std::str::from_utf8(bytes).map_err(|_| {
         Failure::input(format!(
-            "{name}, line {line}: {what} is not UTF-8 text: save the file in that encoding"
+            "{name}, line {line}: {what} is not UTF-8 text: save the file in that encoding, or give its own, \
+             --encoding latin1 for example"
         ))
-    })
+    })?;
+    // What another encoding cannot mean is marked in this way.
+    if recoded && text.contains('\u{fffd}') {
+        return Err(Failure::input(format!(
+            "{name}, line {line}: {what} holds bytes that its encoding does not have: give another --encoding"
+        )));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_are_found_in_the_header() {
+        let found = |start: &str, decimal| delimiter_of(start.as_bytes(), decimal) as char;
+        for (start, expected) in [
+            ("a,b\n1;2,3\n", ','),
+            ("a;b\n1,2;3\n", ';'),
+            ("a\tb\n", '\t'),
+            ("a|b|c", '|'),
+            ("\n\na;b\n1,2,3", ';'),
+            ("a\n1,2\n", ','),
+            ("\"x;y\",b\n", ','),
+            ("\"x,y\";b\n", ';'),
+            ("a;b|c\n", ','),
+        ] {
+            assert_eq!(found(start, Decimal::Point), expected, "{start}");
+        }
+        assert_eq!(found("a,b;c\n", Decimal::Comma), ';');
+        assert_eq!(found("a,b\n", Decimal::Comma), ',');
+        assert_eq!(found("a\n1,5\n", Decimal::Comma), ';');
+    }
 }

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::csv::Decimal;
-use crate::io::input::{OpenTable, TableFile, name_of};
+use crate::io::input::{OpenTable, ReadOptions, TableFile, name_of};
 use crate::io::typing::{CHUNK, Columns, Conforming, Strays, WhenMissing, WhenUnseen, in_order};
 
 /// Rows of a unit, at least, where a file has so many.
@@ -38,8 +37,7 @@ struct Unit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dataset {
     files: Vec<DataFile>,
-    delimiter: Option<u8>,
-    comma: bool,
+    options: ReadOptions,
 }
 
 /// What columns are of a fit.
@@ -119,7 +117,7 @@ impl Dataset {
                 name_of(&files[k].path)
             )));
         }
-        Ok(Self { files, delimiter: like.delimiter, comma: like.decimal == Decimal::Comma })
+        Ok(Self { files, options: like.options.clone() })
     }
 
     /// What to call it.
@@ -131,8 +129,7 @@ impl Dataset {
     }
 
     fn table(&self, file: usize) -> TableFile {
-        let decimal = if self.comma { Decimal::Comma } else { Decimal::Point };
-        TableFile { path: self.files[file].path.clone(), delimiter: self.delimiter, decimal }
+        TableFile { path: self.files[file].path.clone(), options: self.options.clone() }
     }
 
     /// The first file.
@@ -191,10 +188,10 @@ impl Dataset {
         let mut first = self.open_unit(&self.units()[0])?;
         let places = first.places(names)?;
         let start = first.next(&places, CHUNK)?;
-        let start = Columns::of(first.name.clone(), start.into_iter().collect(), names)?;
+        let start = Columns::of(first.name.clone(), first.rules.clone(), start.into_iter().collect(), names)?;
         let mut text = Vec::new();
         for name in names {
-            if categorical.contains(name) || start.is_text(name, &crate::io::typing::or_ignored(name))? {
+            if categorical.contains(name) || start.is_categorical(name, true)? {
                 text.push(name.clone());
             }
         }
@@ -268,7 +265,8 @@ impl Source for Reading<'_> {
         };
         let others = targets.iter().map(target).chain(weights.iter().map(Column::numeric));
         let columns: Vec<Column> = features.iter().cloned().chain(others).collect();
-        let strays = Strays { missing: WhenMissing::Refused(""), unseen: WhenUnseen::Refused("") };
+        let missing = WhenMissing::Refused(self.data.options.missing_remedy);
+        let strays = Strays { missing, unseen: WhenUnseen::Refused("") };
         let mut rows = Conforming::new(open, &columns, strays, columns.len())?;
         while let Some(all) = rows.next()? {
             let (n, d, t) = (all.rows(), features.len(), targets.len());
@@ -320,7 +318,7 @@ mod tests {
         write("one.parquet", &[100, 70]);
         write("two.parquet", &[30]);
         std::fs::write(folder.path().join("three.csv"), "y,b,a\n7,9,0.5\n8,10,1.5\n").unwrap();
-        let like = TableFile { path: PathBuf::new(), delimiter: None, decimal: Decimal::Point };
+        let like = TableFile { path: PathBuf::new(), options: ReadOptions::default() };
         let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
         let features = data.features(&["b".into(), "a".into()], &["b".into()], &Console::new(true)).unwrap();
         assert_eq!(features[0].kind, ColumnKind::Categorical { levels: vec!["9".into(), "10".into()] });

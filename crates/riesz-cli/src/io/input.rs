@@ -1,33 +1,106 @@
-//! Rows from a CSV or Parquet file, a few thousand at a time, as numbers or text.
+//! Tables from files and pipes, a few thousand rows at a time, as numbers or text. What a file is, its first bytes say.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Cursor, Read, Seek};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use encoding_rs::Encoding;
+use encoding_rs_io::DecodeReaderBytesBuilder;
+use riesz::columns::{Choice, MissingMarks, NumberFormat};
 use riesz::error::listed;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::failure::{Failure, Result};
+use crate::io::arrow_ipc::ArrowRows;
 use crate::io::chunk::Chunk;
 use crate::io::csv::{CsvRows, Decimal};
-use crate::io::parquet::ParquetRows;
+use crate::io::parquet::{ParquetRows, Storage};
+use crate::io::{json, sheets};
+
+/// How tables are to be read, as options say it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReadOptions {
+    /// What separates the columns of a text file; by default its first line says it.
+    pub delimiter: Option<u8>,
+    /// How texts write numbers; by default with points.
+    pub decimal: Option<Decimal>,
+    /// The encoding of a text file, by a label of the web's; by default UTF-8, or what a byte order mark says.
+    pub encoding: Option<String>,
+    /// The sheet of a workbook; by default the only one that has cells.
+    pub sheet: Option<String>,
+    /// Columns that are said to be numbers (`true`) or categories.
+    pub columns: Vec<(String, bool)>,
+    /// Texts and numbers that stand for missing values, besides the usual ones.
+    pub na_values: Vec<String>,
+    /// Whether rows with a missing cell are left out.
+    pub drop_missing: bool,
+    /// The end of sentences about missing cells: what option of the command is a remedy.
+    #[serde(skip)]
+    pub missing_remedy: &'static str,
+}
 
 /// Where rows come from, and how to read them.
 #[derive(Debug, Clone)]
 pub struct TableFile {
     /// The file; `-` is standard input.
     pub path: PathBuf,
-    /// What separates the columns of a CSV file; by default a comma, or a tab in `.tsv` files.
-    pub delimiter: Option<u8>,
-    /// How its numbers are written, if it is CSV.
-    pub decimal: Decimal,
+    /// How to read it.
+    pub options: ReadOptions,
 }
 
-enum TableReader {
-    Csv(CsvRows),
-    Parquet(Box<ParquetRows>),
+/// Rows of one file format.
+pub trait TableReader {
+    /// The names of the columns.
+    fn header(&self) -> &[String];
+
+    /// At most `limit` rows of the columns `wanted` (the same in every call); `None` after the last.
+    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>>;
+
+    /// What the file says under `key` beside its columns; only Parquet files say something.
+    fn note(&self, _key: &str) -> Option<String> {
+        None
+    }
+
+    /// Rows of its row groups; none of formats whose rows are not known before they are read.
+    fn groups(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Goes on with these row groups alone, and says how many rows are before them.
+    fn only_groups(&mut self, _groups: Range<usize>) -> u64 {
+        0
+    }
+}
+
+/// A source of bytes that can go back.
+pub trait SeekableRead: Read + Seek {}
+
+impl<T: Read + Seek> SeekableRead for T {}
+
+/// How the cells of a table are to be understood.
+#[derive(Debug, Clone, Default)]
+pub struct CellRules {
+    /// How numbers are written.
+    pub format: NumberFormat,
+    /// What stands for missing values besides the usual.
+    pub missing: MissingMarks,
+    /// Whether rows with a missing cell are left out.
+    pub drop_missing: bool,
+    /// The end of sentences about missing cells.
+    pub missing_remedy: &'static str,
+    choices: HashMap<String, Choice>,
+}
+
+impl CellRules {
+    /// What the user says that a column is.
+    pub fn choice(&self, column: &str) -> Option<Choice> {
+        self.choices.get(column).copied()
+    }
 }
 
 /// An open table.
@@ -36,74 +109,213 @@ pub struct OpenTable {
     pub name: String,
     /// Its file.
     pub path: Option<PathBuf>,
+    /// How its cells are to be understood.
+    pub rules: CellRules,
+    /// The format, for `riesz inspect`.
+    pub format: &'static str,
     header: Vec<String>,
-    kind: TableReader,
+    reader: Box<dyn TableReader>,
     next: u64,
 }
 
-impl TableFile {
-    /// The separator where none is given: spreadsheets that write decimal commas separate columns by semicolons.
-    fn separator(&self) -> u8 {
-        match self.decimal {
-            Decimal::Point => b',',
-            Decimal::Comma => b';',
-        }
-    }
+/// Bytes by which formats are told apart.
+const HEAD: u64 = 512;
 
+/// Formats that are known by their first bytes and not read, with what to call them.
+const UNREAD: [(&[u8], &str); 9] = [
+    (b"BZh", "a file compressed with bzip2"),
+    (b"\xfd7zXZ", "a file compressed with xz"),
+    (b"7z\xbc\xaf", "a 7-Zip archive"),
+    (b"FEA1", "a Feather file of version 1"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x80\x04\x95", "a pickle of Python"),
+    (b"\x80\x05\x95", "a pickle of Python"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"%PDF", "a PDF document"),
+];
+
+impl TableFile {
     /// Opens the table and reads the names of its columns.
     pub fn open(&self) -> Result<OpenTable> {
         let name = name_of(&self.path);
         let fail = |e: std::io::Error| Failure::reading(&name, &e);
-        let (mut source, seekable): (Box<dyn Read>, Option<File>) = if is_standard_input(&self.path) {
-            (Box::new(std::io::stdin()), None)
+        let (source, seekable): (Box<dyn Read>, Option<File>) = if is_standard_input(&self.path) {
+            (Box::new(standard_input()?), None)
         } else {
             let mut file = open_file(&self.path)?;
             // Pipes cannot go back.
             let seekable = file.rewind().is_ok().then(|| file.try_clone()).transpose().map_err(fail)?;
             (Box::new(file), seekable)
         };
-        let mut magic = Vec::new();
-        source.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
-        let extension = self.path.extension().map(|e| e.to_ascii_lowercase());
-        let parquet = magic == b"PAR1" || extension.as_deref().is_some_and(|e| e == "parquet");
-        let kind = match seekable {
-            Some(file) if parquet => TableReader::Parquet(Box::new(ParquetRows::open(file, &name)?)),
-            None if parquet => {
-                // The footer comes last, and says where everything is.
-                source.read_to_end(&mut magic).map_err(fail)?;
-                TableReader::Parquet(Box::new(ParquetRows::open(Bytes::from(magic), &name)?))
-            }
-            _ => {
-                let tab = extension.is_some_and(|e| e == "tsv" || e == "tab");
-                let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { self.separator() });
-                // What was looked at is put in front again.
-                let rest = Box::new(std::io::Cursor::new(magic).chain(source));
-                TableReader::Csv(CsvRows::open(rest, delimiter, self.decimal, &name)?)
-            }
+        let mut extension = self.path.clone();
+        if extension.extension().is_some_and(|e| e == "gz" || e == "zst") {
+            extension.set_extension("");
+        }
+        let extension = extension.extension().map(|e| e.to_string_lossy().to_lowercase());
+        let (reader, format) = self.reader(source, seekable, extension.as_deref().unwrap_or(""), &name)?;
+        Ok(OpenTable {
+            path: Some(self.path.clone()),
+            ..OpenTable::new(name, reader, format, &self.options)?
+        })
+    }
+
+    fn reader(
+        &self,
+        mut source: Box<dyn Read>,
+        seekable: Option<File>,
+        extension: &str,
+        name: &str,
+    ) -> Result<(Box<dyn TableReader>, Format)> {
+        let fail = |e: std::io::Error| Failure::reading(name, &e);
+        let mut head = Vec::new();
+        source.by_ref().take(HEAD).read_to_end(&mut head).map_err(fail)?;
+        // What was looked at is put in front again.
+        let mut source: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(source));
+        if let Some((_, what)) = UNREAD.iter().find(|(magic, _)| head.starts_with(magic)) {
+            return Err(Failure::input(format!(
+                "{name} is {what}, which is not read: write the table as CSV, Parquet, Arrow, JSON or .xlsx"
+            )));
+        }
+        let whole = |source: &mut dyn Read| {
+            let mut bytes = Vec::new();
+            source.read_to_end(&mut bytes).map_err(fail).map(|_| bytes)
         };
-        Ok(OpenTable { path: Some(self.path.clone()), ..OpenTable::new(name, kind)? })
+        if head.starts_with(b"\x1f\x8b") {
+            return self.reader(Box::new(flate2::read::MultiGzDecoder::new(source)), None, extension, name);
+        }
+        if head.starts_with(b"\x28\xb5\x2f\xfd") {
+            let decoder = zstd::Decoder::new(source).map_err(fail)?;
+            return self.reader(Box::new(decoder), None, extension, name);
+        }
+        if head.starts_with(b"PAR1") || extension == "parquet" {
+            let storage = match seekable {
+                Some(file) => Storage::File(file),
+                // The footer comes last, and says where everything is.
+                None => Storage::Memory(Bytes::from(whole(&mut source)?)),
+            };
+            return Ok((Box::new(ParquetRows::open(storage, name)?), Format::plain("Parquet")));
+        }
+        if head.starts_with(b"ARROW1") {
+            let source: Box<dyn SeekableRead> = match seekable {
+                Some(mut file) => {
+                    file.rewind().map_err(fail)?;
+                    Box::new(file)
+                }
+                None => Box::new(Cursor::new(whole(&mut source)?)),
+            };
+            return Ok((Box::new(ArrowRows::open_file(source, name)?), Format::plain("Arrow")));
+        }
+        if head.starts_with(b"\xff\xff\xff\xff") {
+            return Ok((Box::new(ArrowRows::open_stream(source, name)?), Format::plain("Arrow stream")));
+        }
+        if head.starts_with(b"PK\x03\x04") || head.starts_with(b"\xd0\xcf\x11\xe0") {
+            let rows = sheets::read(whole(&mut source)?, self.options.sheet.as_deref(), name)?;
+            return Ok((Box::new(rows), Format::plain("workbook")));
+        }
+        if let Some(sheet) = &self.options.sheet {
+            return Err(Failure::input(format!(
+                "{name} is no workbook and has no sheet '{sheet}': leave --sheet out"
+            )));
+        }
+        if is_json(&head, extension) {
+            return Ok((Box::new(json::read(&mut source, name)?), Format::plain("JSON")));
+        }
+        self.text(source, &head, extension, name)
+    }
+
+    fn text(
+        &self,
+        source: Box<dyn Read>,
+        head: &[u8],
+        extension: &str,
+        name: &str,
+    ) -> Result<(Box<dyn TableReader>, Format)> {
+        let marked = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
+        let zeros = head.iter().filter(|byte| **byte == 0).count();
+        if !marked && self.options.encoding.is_none() && head.len() > 4 && 4 * zeros >= head.len() {
+            return Err(Failure::input(format!(
+                "{name} seems to be UTF-16 without a byte order mark: give --encoding utf-16le (or utf-16be)"
+            )));
+        }
+        let encoding = match &self.options.encoding {
+            Some(label) => Some(Encoding::for_label(label.as_bytes()).ok_or_else(|| {
+                Failure::input(format!(
+                    "--encoding {label} is not known: utf-8, latin1, windows-1252, utf-16le and shift_jis are, \
+                     among others"
+                ))
+            })?),
+            None => None,
+        };
+        let recoded = marked || encoding.is_some_and(|e| e != encoding_rs::UTF_8);
+        let source: Box<dyn Read> = match recoded {
+            true => Box::new(DecodeReaderBytesBuilder::new().encoding(encoding).build(source)),
+            false => source,
+        };
+        let decimal = self.options.decimal.unwrap_or_default();
+        let tab = (extension == "tsv" || extension == "tab").then_some(b'\t');
+        let delimiter = self.options.delimiter.or(tab);
+        let (rows, delimiter) = CsvRows::open(source, delimiter, decimal, recoded, name)?;
+        Ok((Box::new(rows), Format { name: "CSV", delimiter: Some(delimiter) }))
+    }
+}
+
+/// What a file was found to be.
+struct Format {
+    name: &'static str,
+    delimiter: Option<u8>,
+}
+
+impl Format {
+    fn plain(name: &'static str) -> Self {
+        Self { name, delimiter: None }
+    }
+}
+
+/// Whether a file that begins with these bytes is JSON: an object, or an array of objects.
+fn is_json(head: &[u8], extension: &str) -> bool {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let mut bytes = head.iter().filter(|byte| !byte.is_ascii_whitespace());
+    let named = ["json", "jsonl", "ndjson"].contains(&extension);
+    match (bytes.next(), bytes.next()) {
+        (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')) => true,
+        (Some(b'{' | b'['), _) => named,
+        _ => named && head.is_empty(),
+    }
+}
+
+/// Standard input, which can be read by one table only.
+fn standard_input() -> Result<std::io::Stdin> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    match TAKEN.swap(true, Ordering::Relaxed) {
+        true => Err(Failure::input(
+            "'-' is given twice, and standard input can be read once only: write one of the tables to a file",
+        )),
+        false => Ok(std::io::stdin()),
     }
 }
 
 impl OpenTable {
     /// A CSV table from any source of bytes.
     pub fn csv(bytes: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
-        Self::new(name.to_string(), TableReader::Csv(CsvRows::open(bytes, delimiter, Decimal::Point, name)?))
+        let (rows, delimiter) = CsvRows::open(bytes, Some(delimiter), Decimal::Point, false, name)?;
+        let format = Format { name: "CSV", delimiter: Some(delimiter) };
+        Self::new(name.to_string(), Box::new(rows), format, &ReadOptions::default())
     }
 
     /// A Parquet table that is in memory.
     pub fn parquet(bytes: Vec<u8>, name: &str) -> Result<Self> {
-        Self::new(
-            name.to_string(),
-            TableReader::Parquet(Box::new(ParquetRows::open(Bytes::from(bytes), name)?)),
-        )
+        let rows = ParquetRows::open(Storage::Memory(Bytes::from(bytes)), name)?;
+        Self::new(name.to_string(), Box::new(rows), Format::plain("Parquet"), &ReadOptions::default())
     }
 
-    fn new(name: String, kind: TableReader) -> Result<Self> {
-        let header = match &kind {
-            TableReader::Csv(rows) => rows.header().to_vec(),
-            TableReader::Parquet(rows) => rows.header().to_vec(),
-        };
+    fn new(
+        name: String,
+        reader: Box<dyn TableReader>,
+        format: Format,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        let header = reader.header().to_vec();
         let mut sorted: Vec<&String> = header.iter().collect();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -112,7 +324,16 @@ impl OpenTable {
                 pair[0]
             )));
         }
-        Ok(Self { name, path: None, header, kind, next: 0 })
+        let comma_is_doubtful = options.decimal.is_none() && format.delimiter == Some(b';');
+        let choice = |number: bool| if number { Choice::Number } else { Choice::Text };
+        let rules = CellRules {
+            format: NumberFormat { mark: options.decimal.unwrap_or_default().into(), comma_is_doubtful },
+            missing: MissingMarks::new(&options.na_values),
+            drop_missing: options.drop_missing,
+            missing_remedy: options.missing_remedy,
+            choices: options.columns.iter().map(|(name, number)| (name.clone(), choice(*number))).collect(),
+        };
+        Ok(Self { name, path: None, rules, format: format.name, header, reader, next: 0 })
     }
 
     /// The names of the columns.
@@ -120,27 +341,19 @@ impl OpenTable {
         &self.header
     }
 
-    /// What the file says under `key` beside its columns; CSV files say nothing.
+    /// What the file says under `key` beside its columns; see [`TableReader::note`].
     pub fn note(&self, key: &str) -> Option<String> {
-        match &self.kind {
-            TableReader::Csv(_) => None,
-            TableReader::Parquet(rows) => rows.note(key),
-        }
+        self.reader.note(key)
     }
 
-    /// Rows of its row groups; none of text, whose rows are not known before they are read.
+    /// Rows of its row groups; see [`TableReader::groups`].
     pub fn groups(&self) -> Vec<u64> {
-        match &self.kind {
-            TableReader::Csv(_) => Vec::new(),
-            TableReader::Parquet(rows) => rows.groups(),
-        }
+        self.reader.groups()
     }
 
     /// Goes on with these row groups alone.
-    pub fn only_groups(&mut self, groups: std::ops::Range<usize>) {
-        if let TableReader::Parquet(rows) = &mut self.kind {
-            self.next = rows.only_groups(groups);
-        }
+    pub fn only_groups(&mut self, groups: Range<usize>) {
+        self.next = self.reader.only_groups(groups);
     }
 
     /// The places of the columns `names`.
@@ -160,10 +373,7 @@ impl OpenTable {
 
     /// The next rows, at most `limit`, of the columns `wanted` (the same in every call); `None` after the last.
     pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
-        let mut chunk = match &mut self.kind {
-            TableReader::Csv(rows) => rows.next(wanted, limit)?,
-            TableReader::Parquet(rows) => rows.next(wanted, limit)?,
-        };
+        let mut chunk = self.reader.next(wanted, limit)?;
         if let Some(chunk) = &mut chunk {
             chunk.first = self.next;
             self.next += chunk.rows as u64;

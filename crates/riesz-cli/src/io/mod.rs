@@ -1,6 +1,8 @@
 //! Tables and models in, results out. Nothing here knows what is computed.
 
 pub mod aggregates;
+pub mod arrow;
+pub mod arrow_ipc;
 pub mod bags;
 pub mod checkpoint;
 pub mod chunk;
@@ -8,11 +10,14 @@ pub mod csv;
 pub mod dataset;
 pub mod duels;
 pub mod input;
+pub mod json;
+pub mod memory;
 pub mod models;
 pub mod names;
 pub mod output;
 pub mod parquet;
 pub mod picture;
+pub mod sheets;
 pub mod typing;
 pub mod values;
 pub mod write;

@@ -9,7 +9,6 @@ use riesz::format::explanation::SavedExplanation;
 use riesz::format::model::SavedModel;
 use riesz::format::{explanation, libsvm, model};
 
-use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::input::{OpenTable, name_of, read_file};
 use crate::io::values;
@@ -80,6 +79,19 @@ static FORMATS: [FileFormat; 5] = [
     },
 ];
 
+/// Whether a file is a model or an explanation; a table with values of an explanation is one.
+pub fn is_known(path: &Path) -> Result<bool> {
+    const TAG: &[u8] = b"riesz-explanation";
+    let bytes = read_file(path)?;
+    if bytes.starts_with(b"PAR1") {
+        return Ok(values::recognises(OpenTable::parquet(bytes, &name_of(path))?.header()));
+    }
+    // Records of a table are JSON, too.
+    let start = &bytes[..bytes.len().min(4096)];
+    let untagged = start.starts_with(b"{") && !start.windows(TAG.len()).any(|window| window == TAG);
+    Ok(!untagged && FORMATS.iter().any(|format| (format.recognises)(&bytes)))
+}
+
 /// Reads a model or an explanation, whichever it is. `header` names the columns of the rows that the model is to meet, if
 /// any: a LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
 pub fn read_any(path: &Path, header: &[String]) -> Result<Found> {
@@ -129,16 +141,9 @@ pub fn read_model(path: &Path, header: &[String]) -> Result<SavedModel> {
 }
 
 /// Reads an explanation; `rows` are for the feature values that a table of values lacks.
-pub fn read_explanation(
-    path: &Path,
-    rows: Option<OpenTable>,
-    categorical: &[String],
-    console: &Console,
-) -> Result<Explanation> {
+pub fn read_explanation(path: &Path, rows: Option<OpenTable>, categorical: &[String]) -> Result<Explanation> {
     match read_any(path, &[])? {
-        Found::Explanation(explanation, _) => {
-            complete(explanation.explanation, path, rows, categorical, console)
-        }
+        Found::Explanation(explanation, _) => complete(explanation.explanation, path, rows, categorical),
         Found::Model(..) => Err(Failure::input(format!(
             "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE'",
             name_of(path)
@@ -152,7 +157,6 @@ pub fn complete(
     path: &Path,
     rows: Option<OpenTable>,
     categorical: &[String],
-    console: &Console,
 ) -> Result<Explanation> {
     match rows {
         Some(_) if explanation.data.width() > 0 => {
@@ -161,7 +165,7 @@ pub fn complete(
                 "{name} holds its feature values already: leave the rows out"
             )));
         }
-        Some(rows) => values::add_data(&mut explanation, rows, categorical, console)?,
+        Some(rows) => values::add_data(&mut explanation, rows, categorical)?,
         None => {}
     }
     Ok(explanation)

@@ -1,39 +1,33 @@
-//! From what a file holds to a [`Table`]: which columns are numbers, which are levels, and which cells are neither.
+//! From what a file holds to a [`Table`]: cells become numbers or codes of categories, as [`riesz::columns`] decides, and
+//! whatever is neither is refused.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use riesz::columns::{
+    Choice, ColumnType, FEW_ROWS, FrontEnd, Profile, Suspicion, WrittenNumber, is_boolean, is_missing,
+    parse_number, suspicions,
+};
 use riesz::explanation::Fact;
 use riesz::table::{level_of_number, level_of_text};
 use riesz::{Column, ColumnKind, Table};
 
-use crate::console::Console;
+use crate::console::{Console, note_once};
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw};
-use crate::io::csv::has_decimal_comma;
-use crate::io::input::OpenTable;
+use crate::io::input::{CellRules, OpenTable};
 
 /// Rows read at a time, where the width does not ask for fewer.
 pub const CHUNK: usize = 4096;
 
-/// Whether a text stands for a value that is not there.
-fn missing(text: &str) -> bool {
-    text.is_empty() || ["na", "n/a", "nan", "null", "#n/a"].iter().any(|m| text.eq_ignore_ascii_case(m))
-}
-
-/// Whether a text is a date, with or without a time: `2026-11-22`, `22.11.2026`, `11/22/26 10:30`, `2026-11-22T10:30:00Z`.
-fn is_date(text: &str) -> bool {
-    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "0:0"));
-    let parts: Vec<&str> = date.split(['-', '/', '.']).collect();
-    let digits = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
-    let clock = |c: char| c.is_ascii_digit() || ":.+-Z APMapm".contains(c);
-    parts.len() == 3 && parts.iter().all(digits) && time.contains(':') && time.chars().all(clock)
-}
+/// How remedies are spelled here.
+const FRONT: FrontEnd = FrontEnd::CommandLine;
 
 /// Reads whole columns of one table and decides what they hold.
 pub struct Columns {
     /// The table's name, for messages.
     pub name: String,
+    rules: CellRules,
     chunks: Vec<Chunk>,
     /// Where each stands in the chunks.
     wanted: HashMap<String, usize>,
@@ -48,17 +42,62 @@ impl Columns {
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
             chunks.push(chunk);
         }
-        Self::of(rows.name, chunks, wanted)
+        Self::of(rows.name, rows.rules, chunks, wanted)
     }
 
     /// Of chunks of a table that have these columns.
-    pub fn of(name: String, chunks: Vec<Chunk>, wanted: &[String]) -> Result<Self> {
+    pub fn of(name: String, rules: CellRules, chunks: Vec<Chunk>, wanted: &[String]) -> Result<Self> {
         let rows = chunks.iter().map(|c| c.rows).sum();
         if rows == 0 {
             return Err(Failure::input(format!("{name} has names of columns but no rows")));
         }
         let wanted = wanted.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect();
-        Ok(Self { name, chunks, wanted, rows })
+        let all = Self { name, rules, chunks, wanted, rows };
+        if all.rules.drop_missing { all.without_missing() } else { Ok(all) }
+    }
+
+    /// The rows that have a value in every column.
+    fn without_missing(self) -> Result<Self> {
+        let mut complete = vec![true; self.rows];
+        for name in self.wanted.keys() {
+            let cells =
+                self.places(name)?.flat_map(|place| (0..place.chunk.rows).map(move |i| place.is_missing(i)));
+            complete.iter_mut().zip(cells).for_each(|(complete, missing)| *complete &= !missing);
+        }
+        let dropped = complete.iter().filter(|complete| !**complete).count();
+        if dropped == 0 {
+            return Ok(self);
+        }
+        let (name, rows) = (self.name.clone(), self.rows);
+        if dropped == rows {
+            return Err(Failure::input(format!(
+                "{name}: every row has a missing cell, and none is left: leave the columns out that lack values"
+            )));
+        }
+        note_once(&format!(
+            "{name}: {dropped} of {rows} rows with missing cells were left out (first {})",
+            self.row_words(complete.iter().position(|complete| !complete).unwrap_or(0))
+        ));
+        Ok(self.select(&complete))
+    }
+
+    /// The rows of which `kept` says so.
+    pub fn select(mut self, kept: &[bool]) -> Self {
+        let mut before = 0;
+        for chunk in &mut self.chunks {
+            let own: Vec<usize> = (0..chunk.rows).filter(|i| kept[before + i]).collect();
+            before += chunk.rows;
+            if own.len() < chunk.rows {
+                *chunk = chunk.select(&own);
+            }
+        }
+        self.rows = self.chunks.iter().map(|chunk| chunk.rows).sum();
+        self
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     fn at(&self, name: &str) -> Result<usize> {
@@ -68,38 +107,123 @@ impl Columns {
             .ok_or_else(|| Failure::input(format!("{}: there is no column '{name}'", self.name)))
     }
 
+    fn places<'a>(&'a self, name: &'a str) -> Result<impl Iterator<Item = Place<'a>>> {
+        let j = self.at(name)?;
+        let (table, rules) = (self.name.as_str(), &self.rules);
+        Ok(self.chunks.iter().map(move |chunk| Place { chunk, j, column: name, name: table, rules }))
+    }
+
+    /// The first cell that is not missing, as the file has it; empty if all are.
+    pub fn example(&self, name: &str) -> Result<String> {
+        let cell = |place: Place<'_>| {
+            (0..place.chunk.rows).find(|&i| !place.is_missing(i)).map(|i| place.text(i).into_owned())
+        };
+        Ok(self.places(name)?.find_map(cell).unwrap_or_default())
+    }
+
+    /// Where row `row` is, for the user.
+    pub fn row_words(&self, row: usize) -> String {
+        let mut before = 0;
+        for chunk in &self.chunks {
+            if row < before + chunk.rows {
+                return chunk.place(row - before);
+            }
+            before += chunk.rows;
+        }
+        format!("row {}", row + 1)
+    }
+
+    /// What the cells of a column look like.
+    pub fn profile(&self, name: &str) -> Result<Profile> {
+        let mut profile = Profile::new(self.rules.format, &self.rules.missing);
+        for place in self.places(name)? {
+            match &place.chunk.columns[place.j] {
+                Raw::Numbers(numbers) => numbers.iter().for_each(|v| profile.add_number(*v)),
+                Raw::Texts(texts) => texts.iter().for_each(|text| profile.add_text(text)),
+            }
+        }
+        Ok(profile)
+    }
+
+    /// What a column is; `can_ignore` says whether the command can do without it.
+    pub fn kind(&self, name: &str, can_ignore: bool) -> Result<ColumnType> {
+        let found = self.profile(name)?.decide(self.rules.choice(name));
+        found.map_err(|problem| {
+            let row = self.row_words(usize::try_from(problem.row).unwrap_or(usize::MAX));
+            Failure::input(format!("{}: {}", self.name, problem.sentence(name, &row, FRONT, can_ignore)))
+        })
+    }
+
+    /// Whether the column holds categories. The user is told where its cells are not taken as they are written.
+    pub fn is_categorical(&self, name: &str, can_ignore: bool) -> Result<bool> {
+        let kind = self.kind(name, can_ignore)?;
+        self.remark(name, &kind);
+        Ok(kind.categorical)
+    }
+
+    fn remark(&self, name: &str, kind: &ColumnType) {
+        if let Some(remark) = &kind.remark {
+            note_once(&format!("{}: column '{name}': {remark}", self.name));
+        }
+    }
+
     /// The column as numbers.
     pub fn numbers(&self, name: &str) -> Result<Vec<f64>> {
-        let j = self.at(name)?;
-        let mut out = Vec::with_capacity(self.rows);
-        for chunk in &self.chunks {
-            numbers(chunk, j, name, &self.name, &mut out)?;
-        }
-        Ok(out)
+        self.numbers_where(name, |place, i| Err(place.refuse(i, self.rules.missing_remedy)))
     }
 
     /// The column as numbers, NaN where a cell is missing.
     pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<f64>> {
-        let j = self.at(name)?;
+        self.numbers_where(name, |place, i| match place.is_missing(i) {
+            true => Ok(f64::NAN),
+            false => Err(place.refuse(i, "")),
+        })
+    }
+
+    /// The column as numbers, which it must have whatever it looks like, with those of `stray` where a cell is none.
+    fn numbers_where(
+        &self,
+        name: &str,
+        stray: impl Fn(&Place<'_>, usize) -> Result<f64>,
+    ) -> Result<Vec<f64>> {
+        let profile = self.profile(name)?;
+        let choice = self.rules.choice(name);
+        let as_numbers = || profile.decide(Some(Choice::Number));
+        let kind = match profile.decide(choice.filter(|c| *c == Choice::Number)) {
+            Ok(kind) if !kind.categorical => Ok(kind),
+            // A cell that is no number is named below, with its row.
+            Ok(_) => as_numbers()
+                .or_else(|_| Ok(ColumnType { categorical: false, reason: String::new(), remark: None })),
+            Err(problem) => Err(problem),
+        };
+        match kind {
+            Ok(kind) => self.remark(name, &kind),
+            Err(problem) if problem.is_about_notation() => {
+                let row = self.row_words(usize::try_from(problem.row).unwrap_or(usize::MAX));
+                return Err(Failure::input(format!(
+                    "{}: {}",
+                    self.name,
+                    problem.sentence(name, &row, FRONT, false)
+                )));
+            }
+            // As above.
+            Err(_) => {}
+        }
         let mut out = Vec::with_capacity(self.rows);
-        for chunk in &self.chunks {
-            let place = Place { chunk, j, column: name, name: &self.name };
-            place.numbers(&mut out, |i| match missing(&place.cell(i)) {
-                true => Ok(f64::NAN),
-                false => Err(place.refuse(i, "")),
-            })?;
+        for place in self.places(name)? {
+            place.numbers(&mut out, |i| stray(&place, i))?;
         }
         Ok(out)
     }
 
     /// The column as codes of sorted levels.
     pub fn levels(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
-        self.levels_where(name, |place, i| Err(place.refuse(i, "")))
+        self.levels_where(name, |place, i| Err(place.refuse(i, self.rules.missing_remedy)))
     }
 
     /// The column as codes of sorted levels, NaN where a cell is missing.
     pub fn levels_or_missing(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
-        self.levels_where(name, |place, i| match missing(&place.cell(i)) {
+        self.levels_where(name, |place, i| match place.is_missing(i) {
             true => Ok(()),
             false => Err(place.refuse(i, "")),
         })
@@ -111,18 +235,13 @@ impl Columns {
         name: &str,
         stray: impl Fn(&Place<'_>, usize) -> Result<()>,
     ) -> Result<(Vec<String>, Vec<f64>)> {
-        let j = self.at(name)?;
         // Each spelling once, and of every row which it is: rows are many.
         let (mut spelled, mut known) = (Vec::new(), HashMap::new());
         let mut cells: Vec<Option<usize>> = Vec::with_capacity(self.rows);
-        for chunk in &self.chunks {
-            let place = Place { chunk, j, column: name, name: &self.name };
-            for i in 0..chunk.rows {
-                let level = match &chunk.columns[j] {
-                    Raw::Numbers(v) => v[i].is_finite(),
-                    Raw::Texts(t) => !missing(t.get(i)),
-                };
-                if !level {
+        for place in self.places(name)? {
+            for i in 0..place.chunk.rows {
+                let infinite = matches!(&place.chunk.columns[place.j], Raw::Numbers(v) if v[i].is_infinite());
+                if infinite || place.is_missing(i) {
                     stray(&place, i)?;
                     cells.push(None);
                     continue;
@@ -136,14 +255,7 @@ impl Columns {
                 cells.push(Some(at));
             }
         }
-        let all_numbers = spelled.iter().all(|l| l.parse::<f64>().is_ok());
-        // 2 and 2.0 are one level, spelled 2; codes such as 02139 keep their zeros.
-        let padded = |l: &String| l.len() > 1 && l.starts_with('0') && !l.starts_with("0.");
-        if all_numbers && !spelled.iter().any(padded) {
-            spelled
-                .iter_mut()
-                .for_each(|l| *l = l.parse::<f64>().map_or_else(|_| l.clone(), |v| v.to_string()));
-        }
+        self.unify(name, &mut spelled);
         let levels = in_order(spelled.clone());
         let code: HashMap<&str, f64> =
             levels.iter().enumerate().map(|(k, l)| (l.as_str(), k as f64)).collect();
@@ -152,66 +264,130 @@ impl Columns {
         Ok((levels, codes))
     }
 
-    /// Whether the column holds text. A column in which numbers prevail over a few texts is more likely a slip
-    /// than a category, and refused; `remedy` is a further one for dates.
-    pub fn is_text(&self, name: &str, remedy: &str) -> Result<bool> {
-        let j = self.at(name)?;
-        let (mut texts, mut count, mut commas, mut dates) = (None, 0usize, 0, 0);
-        for chunk in &self.chunks {
-            let Raw::Texts(cells) = &chunk.columns[j] else { return Ok(false) };
-            for (i, cell) in cells.iter().enumerate() {
-                if !missing(cell) && cell.parse::<f64>().is_err() {
-                    texts.get_or_insert((chunk, i, cell));
-                    count += 1;
-                    commas += usize::from(has_decimal_comma(cell));
-                    dates += usize::from(is_date(cell));
+    /// Gives different spellings of one level one name, and says so where that is not obvious.
+    fn unify(&self, name: &str, spelled: &mut [String]) {
+        // 2 and 2.0 are one level, spelled 2; codes such as 02139 keep their zeros.
+        let padded = |l: &String| l.len() > 1 && l.starts_with('0') && !l.starts_with("0.");
+        let exact = |l: &String| l.parse::<f64>().is_ok_and(|v| v.abs() < 9e15 || v.to_string() == *l);
+        if spelled.iter().all(exact) && !spelled.iter().any(padded) {
+            spelled
+                .iter_mut()
+                .for_each(|l| *l = l.parse::<f64>().map_or_else(|_| l.clone(), |v| v.to_string()));
+            return;
+        }
+        let mut folded: Vec<String> = spelled.iter().map(|l| l.to_lowercase()).collect();
+        folded.sort_unstable();
+        folded.dedup();
+        if folded.len() == spelled.len() {
+            return;
+        }
+        if spelled.iter().all(|l| is_boolean(l)) {
+            note_once(&format!(
+                "{}: column '{name}': spellings of true and false that differ in case are one level each",
+                self.name
+            ));
+            spelled.iter_mut().for_each(|l| *l = l.to_lowercase());
+            return;
+        }
+        let pair = spelled.iter().enumerate().find_map(|(i, one)| {
+            let other = spelled[..i].iter().find(|other| other.to_lowercase() == one.to_lowercase())?;
+            Some((other, one))
+        });
+        if let Some((one, other)) = pair {
+            note_once(&format!(
+                "warning: {}: column '{name}': '{one}' and '{other}' differ in case only and are two categories: \
+                 correct the table if they are one",
+                self.name
+            ));
+        }
+    }
+
+    /// A table of the columns `names`; those that hold text, and those in `categorical`, become levels. Warns of
+    /// numbers that are probably no measurements, and refuses texts that are labels of rows.
+    pub fn table(&self, names: &[String], categorical: &[String], console: &Console) -> Result<Table> {
+        let table = self.table_as_given(names, categorical)?;
+        let mut labels = Vec::new();
+        for (j, column) in table.columns().iter().enumerate() {
+            match &column.kind {
+                ColumnKind::Numeric => {
+                    for suspicion in suspicions(table.column(j)) {
+                        self.warn_of(&suspicion, &column.name);
+                    }
+                }
+                ColumnKind::Categorical { levels } => {
+                    let chosen =
+                        categorical.contains(&column.name) || self.rules.choice(&column.name).is_some();
+                    if chosen || self.rows < FEW_ROWS {
+                        continue;
+                    }
+                    if 10 * levels.len() >= 9 * self.rows {
+                        labels.push((column.name.as_str(), levels.len()));
+                    } else if self.rows > 20 && 2 * levels.len() > self.rows {
+                        console.warn(format!(
+                            "column '{0}' has {1} different texts in {2} rows; leave it out with --ignore '{0}' if \
+                             it is a label",
+                            column.name,
+                            levels.len(),
+                            self.rows
+                        ));
+                    }
                 }
             }
         }
-        let Some((chunk, i, cell)) = texts else { return Ok(false) };
-        if commas == count {
-            return Err(Failure::input(format!(
-                "{}: column '{name}' holds numbers with decimal commas ({} is '{cell}'): give --decimal , (or --categorical '{name}' if they are names)",
-                self.name,
-                chunk.place(i)
-            )));
+        match &labels[..] {
+            [] => Ok(table),
+            [(name, levels), ..] => {
+                let names: Vec<&str> = labels.iter().map(|(name, _)| *name).collect();
+                let others = match names.len() {
+                    1 => String::new(),
+                    n => format!(", and so have {} more columns", n - 1),
+                };
+                Err(Failure::input(format!(
+                    "{}: column '{name}' has {levels} different texts in {} rows{others}: leave {} out with {}, or \
+                     give {} if its texts are categories",
+                    self.name,
+                    self.rows,
+                    if names.len() == 1 { "it" } else { "them" },
+                    FRONT.left_out(&names),
+                    FRONT.choice(name, "text"),
+                )))
+            }
         }
-        if dates == count {
-            return Err(Failure::input(format!(
-                "{}: column '{name}' holds dates or times ({} is '{cell}'): write it as numbers, days since some date for example{remedy} (or --categorical '{name}' if they are names)",
-                self.name,
-                chunk.place(i)
-            )));
-        }
-        if 2 * count < self.rows {
-            return Err(Failure::input(format!(
-                "{}: column '{name}' holds numbers, but its {} is '{cell}': correct it, or give --categorical '{name}'",
-                self.name,
-                chunk.place(i)
-            )));
-        }
-        Ok(true)
     }
 
-    /// A table of the columns `names`; those that hold text, and those in `categorical`, become levels.
-    pub fn table(&self, names: &[String], categorical: &[String], console: &Console) -> Result<Table> {
+    fn warn_of(&self, suspicion: &Suspicion, column: &str) {
+        let sentence = suspicion.sentence(column, |row| self.row_words(row), FRONT);
+        note_once(&format!("warning: {}: {sentence}", self.name));
+    }
+
+    /// A table of columns that are known: numbers, or levels, which need not be those that are known.
+    pub fn table_like(&self, known: &[Column]) -> Result<Table> {
+        let mut columns = Vec::with_capacity(known.len());
+        let mut values = Vec::with_capacity(known.len() * self.rows);
+        for column in known {
+            if column.kind == ColumnKind::Numeric {
+                columns.push(column.clone());
+                values.extend(self.numbers(&column.name)?);
+                continue;
+            }
+            let (levels, codes) = self.levels(&column.name)?;
+            columns.push(Column { name: column.name.clone(), kind: ColumnKind::Categorical { levels } });
+            values.extend(codes);
+        }
+        Ok(Table::from_column_major(columns, self.rows, values)?)
+    }
+
+    /// A table of the columns `names` without a second look at what they hold.
+    pub fn table_as_given(&self, names: &[String], categorical: &[String]) -> Result<Table> {
         let mut columns = Vec::with_capacity(names.len());
         let mut values = Vec::with_capacity(names.len() * self.rows);
         for name in names {
-            let asked = categorical.contains(name);
-            if !asked && !self.is_text(name, &or_ignored(name))? {
+            if !categorical.contains(name) && !self.is_categorical(name, true)? {
                 columns.push(Column::numeric(name));
                 values.extend(self.numbers(name)?);
                 continue;
             }
             let (levels, codes) = self.levels(name)?;
-            if !asked && self.rows > 20 && 2 * levels.len() > self.rows {
-                console.warn(format!(
-                    "column '{name}' has {} different texts in {} rows; leave it out with --ignore '{name}' if it is a label",
-                    levels.len(),
-                    self.rows
-                ));
-            }
             columns.push(Column { name: name.clone(), kind: ColumnKind::Categorical { levels } });
             values.extend(codes);
         }
@@ -231,11 +407,6 @@ pub fn in_order(mut levels: Vec<String>) -> Vec<String> {
     levels
 }
 
-/// The remedy of commands that can do without a column.
-pub fn or_ignored(name: &str) -> String {
-    format!(", or leave it out with --ignore '{name}'")
-}
-
 /// Where a cell is that cannot be taken.
 struct Place<'a> {
     chunk: &'a Chunk,
@@ -245,22 +416,33 @@ struct Place<'a> {
     column: &'a str,
     /// The table's name.
     name: &'a str,
+    /// How its cells are to be understood.
+    rules: &'a CellRules,
 }
 
 impl Place<'_> {
     /// Why the cell of row `i` cannot be a number; `remedy` is a further one for missing cells.
     fn refuse(&self, i: usize, remedy: &str) -> Failure {
-        let cell = self.cell(i);
+        let cell = self.text(i);
         let problem = if cell.is_empty() {
             format!("is empty: fill the value in or remove the row{remedy}")
-        } else if missing(&cell) {
+        } else if self.is_missing(i) {
             format!("is missing ('{cell}'): fill the value in or remove the row{remedy}")
         } else if cell.parse::<f64>().is_ok() {
             format!("is '{cell}', which is not a finite number: correct it or remove the row")
-        } else if has_decimal_comma(&cell) {
+        } else if riesz::columns::has_decimal_comma(&cell) {
             format!("is '{cell}', which has a decimal comma: give --decimal ,")
+        } else if cell.starts_with(['<', '>', '\u{2264}', '\u{2265}']) {
+            format!(
+                "is '{cell}', which is a bound and not a number: write a number in its place (the middle of what it \
+                 can be), or give {} to take it for a missing value, which leaves out rows of one kind",
+                FRONT.missing_mark(&cell)
+            )
         } else {
-            format!("is '{cell}', which is not a number")
+            format!(
+                "is '{cell}', which is not a number: correct it, or give {} if it stands for a missing value",
+                FRONT.missing_mark(&cell)
+            )
         };
         self.failure(i, &problem)
     }
@@ -275,36 +457,51 @@ impl Place<'_> {
     }
 
     /// The cell of row `i` as text.
-    fn cell(&self, i: usize) -> String {
-        self.text(i).into_owned()
-    }
-
     fn text(&self, i: usize) -> Cow<'_, str> {
         match &self.chunk.columns[self.j] {
             Raw::Numbers(v) => Cow::Owned(v[i].to_string()),
-            Raw::Texts(t) => Cow::Borrowed(t.get(i)),
+            Raw::Texts(t) => Cow::Borrowed(riesz::columns::trimmed(t.get(i))),
         }
+    }
+
+    /// Whether the cell of row `i` holds no value.
+    fn is_missing(&self, i: usize) -> bool {
+        let marks = &self.rules.missing;
+        match &self.chunk.columns[self.j] {
+            Raw::Numbers(v) => v[i].is_nan() || !marks.is_empty() && marks.has_number(v[i]),
+            Raw::Texts(_) => {
+                let text = self.text(i);
+                is_missing(&text) || !marks.is_empty() && marks.has_text(&text)
+            }
+        }
+    }
+
+    /// The number in the cell of row `i`, and how it is written, if it is one and finite.
+    fn number(&self, i: usize) -> Option<WrittenNumber<'_>> {
+        let number = match &self.chunk.columns[self.j] {
+            Raw::Numbers(v) => WrittenNumber::plain(v[i]),
+            Raw::Texts(t) => parse_number(t.get(i), self.rules.format.mark)?,
+        };
+        let marked = !self.rules.missing.is_empty() && self.is_missing(i);
+        (number.value.is_finite() && !marked).then_some(number)
     }
 
     /// Hands every cell that is a finite number on as such, and the rows of others to `stray`, for a number in its place.
     fn numbers(&self, out: &mut Vec<f64>, mut stray: impl FnMut(usize) -> Result<f64>) -> Result<()> {
-        let mut push = |i: usize, v: Option<f64>| {
-            out.push(match v {
-                Some(v) if v.is_finite() => v,
-                _ => stray(i)?,
-            });
-            Ok(())
-        };
         match &self.chunk.columns[self.j] {
-            Raw::Numbers(v) if v.iter().all(|v| v.is_finite()) => {
+            Raw::Numbers(v) if self.rules.missing.is_empty() && v.iter().all(|v| v.is_finite()) => {
                 out.extend_from_slice(v);
-                Ok(())
             }
-            Raw::Numbers(v) => v.iter().enumerate().try_for_each(|(i, v)| push(i, Some(*v))),
-            Raw::Texts(cells) => {
-                cells.iter().enumerate().try_for_each(|(i, cell)| push(i, cell.parse().ok()))
+            _ => {
+                for i in 0..self.chunk.rows {
+                    out.push(match self.number(i) {
+                        Some(number) => number.value,
+                        None => stray(i)?,
+                    });
+                }
             }
         }
+        Ok(())
     }
 
     /// The same for codes of `levels`.
@@ -314,24 +511,54 @@ impl Place<'_> {
         out: &mut Vec<f64>,
         mut stray: impl FnMut(usize) -> Result<f64>,
     ) -> Result<()> {
-        let mut push = |i: usize, code: Option<usize>| {
+        for i in 0..self.chunk.rows {
+            let code = match &self.chunk.columns[self.j] {
+                _ if self.is_missing(i) => None,
+                Raw::Numbers(v) => level_of_number(levels, v[i]),
+                Raw::Texts(_) => level_of_text(levels, &self.text(i)).or_else(|| {
+                    let written = self.number(i).filter(|number| !number.plain)?;
+                    level_of_number(levels, written.value)
+                }),
+            };
             out.push(code.map_or_else(|| stray(i), |code| Ok(code as f64))?);
-            Ok(())
-        };
-        match &self.chunk.columns[self.j] {
-            Raw::Numbers(v) => {
-                v.iter().enumerate().try_for_each(|(i, v)| push(i, level_of_number(levels, *v)))
+        }
+        Ok(())
+    }
+
+    /// Tells the user of the first cell that is a number in a notation of its own, and refuses one that can be read in
+    /// two ways where no other cell says which is right.
+    fn check_notation(&self) -> Result<()> {
+        let Raw::Texts(texts) = &self.chunk.columns[self.j] else { return Ok(()) };
+        let mark = self.rules.format.mark;
+        let unusual =
+            |text: &str| parse_number(text, mark).is_some_and(|n| !n.plain && text.parse::<f64>().is_err());
+        if !texts.iter().any(unusual) {
+            return Ok(());
+        }
+        let mut profile = Profile::new(self.rules.format, &self.rules.missing);
+        texts.iter().for_each(|text| profile.add_text(text));
+        match profile.decide(self.rules.choice(self.column)) {
+            Ok(ColumnType { remark: Some(remark), categorical: false, .. }) => {
+                note_once(&format!("{}: column '{}': {remark}", self.name, self.column));
+                Ok(())
             }
-            Raw::Texts(cells) => {
-                cells.iter().enumerate().try_for_each(|(i, cell)| push(i, level_of_text(levels, cell)))
+            Err(problem) if problem.is_about_notation() => {
+                let row = self.chunk.place(usize::try_from(problem.row).unwrap_or(0));
+                Err(Failure::input(format!(
+                    "{}: {}",
+                    self.name,
+                    problem.sentence(self.column, &row, FRONT, false)
+                )))
             }
+            _ => Ok(()),
         }
     }
 }
 
 /// Appends column `j` of a chunk to `out`; `column` and `name` are what to call it and its table in messages.
 pub fn numbers(chunk: &Chunk, j: usize, column: &str, name: &str, out: &mut Vec<f64>) -> Result<()> {
-    let place = Place { chunk, j, column, name };
+    let rules = CellRules::default();
+    let place = Place { chunk, j, column, name, rules: &rules };
     place.numbers(out, |i| Err(place.refuse(i, "")))
 }
 
@@ -434,7 +661,7 @@ impl Conforming {
 
     /// The next rows; `None` after the last. A table without rows is an error.
     pub fn next(&mut self) -> Result<Option<Table>> {
-        let Some(chunk) = self.rows.next(&self.wanted, self.limit)? else {
+        let Some(chunk) = self.next_chunk()? else {
             if !self.any {
                 return Err(Failure::input(format!("{} has names of columns but no rows", self.rows.name)));
             }
@@ -443,7 +670,8 @@ impl Conforming {
         self.any = true;
         let mut values = Vec::with_capacity(chunk.rows * self.columns.len());
         for (j, (column, treated)) in self.columns.iter().zip(&mut self.treated).enumerate() {
-            let place = Place { chunk: &chunk, j, column: &column.name, name: &self.rows.name };
+            let (name, rules) = (&self.rows.name, &self.rows.rules);
+            let place = Place { chunk: &chunk, j, column: &column.name, name, rules };
             let filled = |i: usize, treated: &mut Treated| match &self.strays.missing {
                 WhenMissing::Refused(remedy) => Err(place.refuse(i, remedy)),
                 WhenMissing::Filled { values, .. } => {
@@ -452,16 +680,19 @@ impl Conforming {
                 }
             };
             match &column.kind {
-                ColumnKind::Numeric => place.numbers(&mut values, |i| match missing(&place.cell(i)) {
-                    true => filled(i, treated),
-                    false => Err(place.refuse(i, "")),
-                })?,
+                ColumnKind::Numeric => {
+                    place.check_notation()?;
+                    place.numbers(&mut values, |i| match place.is_missing(i) {
+                        true => filled(i, treated),
+                        false => Err(place.refuse(i, "")),
+                    })?;
+                }
                 ColumnKind::Categorical { levels } => {
                     place.codes(self.strays.known(levels), &mut values, |i| {
-                        let cell = place.cell(i);
-                        if missing(&cell) {
+                        if place.is_missing(i) {
                             return filled(i, treated);
                         }
+                        let cell = place.text(i).into_owned();
                         match self.strays.unseen {
                             WhenUnseen::Refused(remedy) => {
                                 let known = riesz::error::listed(levels);
@@ -485,6 +716,26 @@ impl Conforming {
             }
         }
         Ok(Some(Table::from_column_major(self.columns.clone(), chunk.rows, values)?))
+    }
+
+    /// The next rows, without those that have missing cells if that is asked for.
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        while let Some(chunk) = self.rows.next(&self.wanted, self.limit)? {
+            if !self.rows.rules.drop_missing {
+                return Ok(Some(chunk));
+            }
+            let (name, rules) = (self.rows.name.as_str(), &self.rows.rules);
+            let place = |j| Place { chunk: &chunk, j, column: "", name, rules };
+            let complete = |i: &usize| (0..chunk.columns.len()).all(|j| !place(j).is_missing(*i));
+            let kept: Vec<usize> = (0..chunk.rows).filter(complete).collect();
+            if kept.len() < chunk.rows {
+                note_once(&format!("{name}: rows with missing cells are left out"));
+            }
+            if !kept.is_empty() {
+                return Ok(Some(chunk.select(&kept)));
+            }
+        }
+        Ok(None)
     }
 
     /// What is to be said of the rows so far: cells that were not taken as they are.
@@ -543,8 +794,7 @@ mod tests {
 
     use super::*;
     use crate::args::Format;
-    use crate::io::csv::Decimal;
-    use crate::io::input::TableFile;
+    use crate::io::input::{ReadOptions, TableFile};
     use crate::io::write::{Cells, TableWriter};
 
     fn csv(bytes: Vec<u8>) -> Result<OpenTable> {
@@ -602,6 +852,110 @@ mod tests {
         std::fs::read(path).unwrap()
     }
 
+    /// Files of one column in every format that can be written here, by name.
+    fn in_every_format(numbers: &[f64], written: &[String]) -> Vec<(&'static str, Vec<u8>)> {
+        use arrow_array::{Float64Array, RecordBatch, StringArray};
+        use flate2::write::GzEncoder;
+        use std::io::Write;
+        use std::sync::Arc;
+
+        let batch = |column: arrow_array::ArrayRef| RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let typed = batch(Arc::new(Float64Array::from(numbers.to_vec())));
+        let texts = batch(Arc::new(StringArray::from(written.to_vec())));
+        let parquet = |batch: &RecordBatch| {
+            let mut bytes = Vec::new();
+            let mut writer = parquet::arrow::ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+            writer.write(batch).unwrap();
+            writer.close().unwrap();
+            bytes
+        };
+        let file = |batch: &RecordBatch| {
+            let mut bytes = Vec::new();
+            let mut writer = arrow_ipc::writer::FileWriter::try_new(&mut bytes, &batch.schema()).unwrap();
+            writer.write(batch).unwrap();
+            writer.finish().unwrap();
+            drop(writer);
+            bytes
+        };
+        let stream = |batch: &RecordBatch| {
+            let mut bytes = Vec::new();
+            let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();
+            writer.write(batch).unwrap();
+            writer.finish().unwrap();
+            drop(writer);
+            bytes
+        };
+        let csv = format!("a\n{}", written.iter().map(|cell| format!("\"{cell}\"\n")).collect::<String>());
+        let wide =
+            format!("a;b\n{}", written.iter().map(|cell| format!("\"{cell}\";x\n")).collect::<String>());
+        let records = |cells: Vec<serde_json::Value>| {
+            cells.iter().map(|cell| format!("{}\n", serde_json::json!({ "a": cell }))).collect::<String>()
+        };
+        let mut zipped = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        zipped.write_all(csv.as_bytes()).unwrap();
+        let utf16: Vec<u8> =
+            std::iter::once(0xfeff).chain(csv.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        vec![
+            ("t.csv", csv.clone().into_bytes()),
+            ("wide.csv", wide.into_bytes()),
+            ("utf16.csv", utf16),
+            ("t.csv.gz", zipped.finish().unwrap()),
+            ("t.csv.zst", zstd::encode_all(csv.as_bytes(), 1).unwrap()),
+            ("numbers.jsonl", records(numbers.iter().map(|v| (*v).into()).collect()).into_bytes()),
+            ("texts.jsonl", records(written.iter().map(|t| t.clone().into()).collect()).into_bytes()),
+            ("numbers.parquet", parquet(&typed)),
+            ("texts.parquet", parquet(&texts)),
+            ("numbers.feather", file(&typed)),
+            ("texts.feather", file(&texts)),
+            ("texts.arrows", stream(&texts)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Random numbers, written in a notation of people's, are read back with the same bits from every format.
+        #[test]
+        fn numbers_are_read_back_from_every_format(
+            // Amounts with cents, so that groups of three digits are not the only ones that a cell has.
+            cents in prop::collection::vec(-99_999_999_999i64..99_999_999_999, 1..40),
+            notation in 0..7,
+        ) {
+            let numbers: Vec<f64> =
+                cents.iter().map(|c| format!("{}.{:02}", c / 100, (c % 100).abs()).parse().unwrap()).collect();
+            let grouped = |whole: i64, separator: &str| {
+                let digits = whole.to_string();
+                let parts: Vec<&str> = digits.as_bytes().rchunks(3).rev()
+                    .map(|part| std::str::from_utf8(part).unwrap()).collect();
+                parts.join(separator)
+            };
+            let written: Vec<String> = cents.iter().map(|c| {
+                // Cents of less than a unit have lost their sign.
+                let (sign, whole, rest) = (if c / 100 < 0 { "-" } else { "" }, (c / 100).abs(), (c % 100).abs());
+                match notation {
+                    0 => format!("{sign}{whole}.{rest:02}"),
+                    1 => format!("{sign}{}.{rest:02}", grouped(whole, ",")),
+                    2 => format!("{sign}{}.{rest:02}", grouped(whole, "\u{202f}")),
+                    3 => format!("{sign}${}.{rest:02}", grouped(whole, ",")),
+                    4 => format!("{}{whole}.{rest:02} %", sign.replace('-', "\u{2212}")),
+                    5 if sign == "-" => format!("({whole}.{rest:02})"),
+                    _ => format!("{sign}{whole}.{rest:02} kg").replace(if notation == 5 { " kg" } else { "\0" }, ""),
+                }
+            }).collect();
+            let folder = tempfile::tempdir().unwrap();
+            for (name, bytes) in in_every_format(&numbers, &written) {
+                let path = folder.path().join(name);
+                std::fs::write(&path, bytes).unwrap();
+                let rows = TableFile { path, options: ReadOptions::default() }.open().unwrap();
+                let table = Columns::read(rows, &["a".into()]).unwrap()
+                    .table_as_given(&["a".into()], &[]).unwrap();
+                let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                prop_assert_eq!(table.columns()[0].kind.clone(), ColumnKind::Numeric, "{} {:?}", name, &written);
+                prop_assert_eq!(bits(table.column(0)), bits(&numbers), "{} {:?}", name, &written);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
@@ -629,7 +983,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("t.parquet");
             let mut bytes = parquet(&path);
-            let source = TableFile { path: path.clone(), delimiter: None, decimal: Decimal::Point };
+            let source = TableFile { path: path.clone(), options: ReadOptions::default() };
             let table = conform(source.open().unwrap()).unwrap();
             prop_assert_eq!(table.column(1), [0.0, 1.0, 0.0]);
             let n = bytes.len();

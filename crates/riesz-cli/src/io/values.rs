@@ -10,7 +10,6 @@ pub use riesz::format::values::recognises;
 use riesz::format::values::{Note, Reader, header, numbers};
 
 use crate::args::Format;
-use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::Raw;
 use crate::io::input::OpenTable;
@@ -88,12 +87,7 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
 
 /// Gives an explanation that came from a table the feature values that it lacks: those columns of `rows` that players
 /// are called after, in the rows that the explanation numbers. Numbers of the columns `categorical` are names of levels.
-pub fn add_data(
-    explanation: &mut Explanation,
-    rows: OpenTable,
-    categorical: &[String],
-    console: &Console,
-) -> Result<()> {
+pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[String]) -> Result<()> {
     let name = rows.name.clone();
     let names: Vec<String> =
         explanation.players.iter().map(|p| p.name.clone()).filter(|n| rows.header().contains(n)).collect();
@@ -105,7 +99,7 @@ pub fn add_data(
     }
     let categorical = listed_columns(categorical, rows.header());
     rows.places(&categorical)?;
-    let table = Columns::read(rows, &names)?.table(&names, &categorical, console)?;
+    let table = Columns::read(rows, &names)?.table_as_given(&names, &categorical)?;
     if let Some(row) = explanation.row_numbers.iter().find(|&&row| row >= table.rows()) {
         return Err(Failure::input(format!(
             "{name} has {} rows, and the explanation has values of row {row}: give the table that was explained",
@@ -128,8 +122,7 @@ mod tests {
     use riesz::{Column, Exactness, Table};
 
     use super::*;
-    use crate::io::csv::Decimal;
-    use crate::io::input::TableFile;
+    use crate::io::input::{ReadOptions, TableFile};
 
     /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from `numbers` by turns.
     fn example(numbers: &[f64], exactness: Exactness) -> Explanation {
@@ -172,7 +165,7 @@ mod tests {
         writer.rows(&explanation.select_rows(&[0])).unwrap();
         writer.rows(&explanation.select_rows(&[1])).unwrap();
         writer.finish(Vec::new()).unwrap();
-        TableFile { path, delimiter: None, decimal: Decimal::Point }
+        TableFile { path, options: ReadOptions::default() }
     }
 
     /// Written and read, with the feature values from another table.
@@ -182,7 +175,7 @@ mod tests {
         assert!(found.data.width() == 0 && found.players.iter().all(|p| p.columns.is_empty()));
         let rows = "player:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
         let rows = OpenTable::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
-        add_data(&mut found, rows, &[], &Console::new(true)).unwrap();
+        add_data(&mut found, rows, &[]).unwrap();
         found
     }
 

@@ -20,3 +20,4 @@ mod matrix;
 mod memory;
 mod prefer;
 mod strays;
+mod tables;

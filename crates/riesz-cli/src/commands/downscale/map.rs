@@ -92,9 +92,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let beside: Vec<&String> =
         [&args.x, &args.y].into_iter().chain(&args.page.bag).chain(&args.page.weight).collect();
-    let (columns, table) = rows_of(&saved, rows, &beside, &console)?;
+    let (columns, table) = rows_of(&saved, rows, &beside)?;
     let places = [columns.numbers(&args.x)?, columns.numbers(&args.y)?];
-    let background = background_of(&saved, args.background.as_deref(), &args.table, &console)?;
+    let background = background_of(&saved, args.background.as_deref(), &args.table)?;
     let given = Given { columns, table, places, background };
     if is_page {
         let files = facts(&args.model, &args.rows, args.background.as_ref())?;

@@ -31,12 +31,7 @@ pub struct Given {
 }
 
 /// The rows in the columns of the model, and what columns there are `beside`.
-pub fn rows_of(
-    saved: &SavedModel,
-    rows: OpenTable,
-    beside: &[&String],
-    console: &Console,
-) -> Result<(Columns, Table)> {
+pub fn rows_of(saved: &SavedModel, rows: OpenTable, beside: &[&String]) -> Result<(Columns, Table)> {
     let own = saved.model.columns();
     let mut wanted: Vec<String> = own.iter().map(|c| c.name.clone()).collect();
     for name in beside {
@@ -45,18 +40,13 @@ pub fn rows_of(
         }
     }
     let columns = Columns::read(rows, &wanted)?;
-    let table = typed(&columns, saved, console)?.conform(own)?;
+    let table = typed(&columns, saved)?.conform(own)?;
     Ok((columns, table))
 }
 
 /// Rows from which absent features take their values, if there are some.
-pub fn background_of(
-    saved: &SavedModel,
-    path: Option<&Path>,
-    table: &TableArgs,
-    console: &Console,
-) -> Result<Option<Table>> {
-    let read = |path: &Path| Ok(rows_of(saved, table.source(path).open()?, &[], console)?.1);
+pub fn background_of(saved: &SavedModel, path: Option<&Path>, table: &TableArgs) -> Result<Option<Table>> {
+    let read = |path: &Path| Ok(rows_of(saved, table.source(path).open()?, &[])?.1);
     path.map(read).transpose()
 }
 

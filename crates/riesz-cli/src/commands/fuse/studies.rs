@@ -130,7 +130,7 @@ impl Read {
 }
 
 fn measured(columns: &Columns, name: &str, categorical: bool) -> Result<(Column, Vec<f64>)> {
-    if !categorical && !columns.is_text(name, "")? {
+    if !categorical && !columns.is_categorical(name, false)? {
         return Ok((Column::numeric(name), columns.numbers_or_missing(name)?));
     }
     let (levels, codes) = columns.levels_or_missing(name)?;

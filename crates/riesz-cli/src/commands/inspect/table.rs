@@ -1,0 +1,188 @@
+//! What a table holds: of every column what it is taken for, and why.
+
+use riesz::columns::{FrontEnd, suspicions};
+use serde_json::{Value, json};
+
+use crate::failure::Result;
+use crate::io::input::OpenTable;
+use crate::io::typing::Columns;
+
+/// Levels that are shown by name: to people, and to programs.
+const SHOWN: usize = 4;
+const LISTED: usize = 100;
+
+/// What a table holds.
+pub struct TableContents {
+    file: String,
+    format: &'static str,
+    rows: usize,
+    columns: Vec<Contents>,
+}
+
+/// What one column holds.
+struct Contents {
+    name: String,
+    /// `numbers`, `categories`, or `refused`.
+    kind: &'static str,
+    missing: u64,
+    /// Number of different values.
+    distinct: Option<usize>,
+    /// The smallest and the largest number.
+    range: Option<(f64, f64)>,
+    /// The first categories.
+    levels: Vec<String>,
+    example: String,
+    reason: String,
+    /// What is doubtful, in sentences.
+    remarks: Vec<String>,
+}
+
+impl Contents {
+    /// The range of numbers, or the first categories.
+    fn values(&self) -> String {
+        match self.range {
+            Some((least, most)) if least == most => short(least),
+            Some((least, most)) => format!("{} to {}", short(least), short(most)),
+            None => {
+                let more = if self.levels.len() > SHOWN { ", …" } else { "" };
+                format!("{}{more}", self.levels.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+fn short(value: f64) -> String {
+    if value.abs() >= 1e16 { format!("{value:e}") } else { value.to_string() }
+}
+
+impl TableContents {
+    /// Reads a whole table.
+    pub fn read(rows: OpenTable) -> Result<Self> {
+        let (header, format) = (rows.header().to_vec(), rows.format);
+        let columns = Columns::read(rows, &header)?;
+        let each = header.iter().map(|name| contents(&columns, name)).collect::<Result<_>>()?;
+        Ok(Self { file: columns.name.clone(), format, rows: columns.rows(), columns: each })
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!(
+            "{}: {}, {} rows, {} columns",
+            self.file,
+            self.format,
+            self.rows,
+            self.columns.len()
+        )];
+        let titles = ["column", "taken for", "missing", "distinct", "values", "example", "because"];
+        let mut cells = vec![titles.map(String::from)];
+        for column in &self.columns {
+            cells.push([
+                column.name.clone(),
+                column.kind.to_string(),
+                column.missing.to_string(),
+                column.distinct.map_or_else(|| "-".into(), |n| n.to_string()),
+                column.values(),
+                column.example.clone(),
+                column.reason.clone(),
+            ]);
+        }
+        let widths: Vec<usize> = (0..titles.len())
+            .map(|k| cells.iter().map(|c| c[k].chars().count()).max().unwrap_or(0))
+            .collect();
+        lines.push(String::new());
+        for row in &cells {
+            let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+            lines.push(padded.collect::<Vec<_>>().join("  ").trim_end().to_string());
+        }
+        let remarks = self.columns.iter().flat_map(|c| c.remarks.iter().map(|r| format!("{}: {r}", c.name)));
+        let remarks: Vec<String> = remarks.collect();
+        if !remarks.is_empty() {
+            lines.push(String::new());
+            lines.extend(remarks);
+        }
+        lines.iter().map(|line| format!("{}\n", crate::console::printable(line))).collect()
+    }
+
+    /// For programs.
+    pub fn record(&self) -> Value {
+        let column = |c: &Contents| {
+            json!({
+                "name": c.name,
+                "taken_for": c.kind,
+                "missing": c.missing,
+                "distinct": c.distinct,
+                "range": c.range.map(|(least, most)| [least, most]),
+                "levels": c.levels,
+                "example": c.example,
+                "reason": c.reason,
+                "remarks": c.remarks,
+            })
+        };
+        let columns: Vec<Value> = self.columns.iter().map(column).collect();
+        json!({ "file": self.file, "format": self.format, "rows": self.rows, "columns": columns })
+    }
+}
+
+fn contents(columns: &Columns, name: &str) -> Result<Contents> {
+    let profile = columns.profile(name)?;
+    let mut found = Contents {
+        name: name.to_string(),
+        kind: "numbers",
+        missing: profile.missing(),
+        distinct: None,
+        range: None,
+        levels: Vec::new(),
+        example: columns.example(name)?,
+        reason: String::new(),
+        remarks: Vec::new(),
+    };
+    match columns.kind(name, true) {
+        Err(failure) => {
+            found.kind = "refused";
+            found
+                .remarks
+                .push(failure.to_string().trim_start_matches(&format!("{}: ", columns.name)).to_string());
+            return Ok(found);
+        }
+        Ok(kind) => {
+            found.reason = kind.reason;
+            found.remarks.extend(kind.remark);
+            if !kind.categorical {
+                let numbers = columns.numbers_or_missing(name);
+                let mut numbers = match numbers {
+                    Ok(numbers) => numbers,
+                    Err(failure) => {
+                        found.remarks.push(failure.to_string());
+                        return Ok(found);
+                    }
+                };
+                let present: Vec<f64> = numbers.iter().copied().filter(|v| !v.is_nan()).collect();
+                let place = |row: usize| columns.row_words(present_row(&numbers, row));
+                found.remarks.extend(
+                    suspicions(&present).iter().map(|s| s.sentence(name, place, FrontEnd::CommandLine)),
+                );
+                found.range = profile.range();
+                numbers.retain(|v| !v.is_nan());
+                numbers.sort_unstable_by(f64::total_cmp);
+                numbers.dedup();
+                found.distinct = Some(numbers.len());
+                return Ok(found);
+            }
+            found.kind = "categories";
+        }
+    }
+    let (levels, _) = columns.levels_or_missing(name)?;
+    found.distinct = Some(levels.len());
+    found.levels = levels.iter().take(LISTED).cloned().collect();
+    if 10 * levels.len() >= 9 * columns.rows() && columns.rows() >= riesz::columns::FEW_ROWS {
+        found.remarks.push(format!(
+            "nearly every row has a text of its own, so as a feature it is refused: leave it out with --ignore '{name}'"
+        ));
+    }
+    Ok(found)
+}
+
+/// The row of the `k`-th number that is not missing.
+fn present_row(numbers: &[f64], k: usize) -> usize {
+    numbers.iter().enumerate().filter(|(_, v)| !v.is_nan()).nth(k).map_or(k, |(row, _)| row)
+}

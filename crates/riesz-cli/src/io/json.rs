@@ -1,0 +1,101 @@
+//! JSON: a line a record (JSON lines), or one array of records. Records are objects from columns to numbers, texts,
+//! truth values and `null`.
+
+use std::fmt;
+use std::io::Read;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::failure::{Failure, Result};
+use crate::io::memory::MemoryRows;
+
+/// The cells of one object in their order, each as the text of its value.
+struct Record(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Cells;
+        impl<'de> Visitor<'de> for Cells {
+            type Value = Record;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object from columns to cells")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Record, A::Error> {
+                let mut cells = Vec::new();
+                while let Some(cell) = map.next_entry()? {
+                    cells.push(cell);
+                }
+                Ok(Record(cells))
+            }
+        }
+        deserializer.deserialize_map(Cells)
+    }
+}
+
+/// One array of records, or a single record of a file of JSON lines.
+struct Document(Vec<Record>);
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Records;
+        impl<'de> Visitor<'de> for Records {
+            type Value = Document;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("objects from columns to cells, one a line or in an array")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Document, A::Error> {
+                let mut records = Vec::new();
+                while let Some(record) = seq.next_element()? {
+                    records.push(record);
+                }
+                Ok(Document(records))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Document, A::Error> {
+                let mut cells = Vec::new();
+                while let Some(cell) = map.next_entry()? {
+                    cells.push(cell);
+                }
+                Ok(Document(vec![Record(cells)]))
+            }
+        }
+        deserializer.deserialize_any(Records)
+    }
+}
+
+/// Reads a whole file.
+pub fn read(source: &mut dyn Read, name: &str) -> Result<MemoryRows> {
+    let mut table = MemoryRows::new(Vec::new());
+    let fail = |e: serde_json::Error| Failure::input(format!("cannot read {name} as JSON: {e}"));
+    let mut row = 0;
+    for document in serde_json::Deserializer::from_reader(source).into_iter::<Document>() {
+        for record in document.map_err(fail)?.0 {
+            row += 1;
+            let mut cells: Vec<(usize, String)> = Vec::with_capacity(record.0.len());
+            for (column, value) in &record.0 {
+                let about = |problem: &str| {
+                    Failure::input(format!("{name}: row {row} of column '{column}' {problem}"))
+                };
+                let j = table.column(column);
+                if cells.iter().any(|(known, _)| *known == j) {
+                    return Err(about("is there twice: name each column of a record once"));
+                }
+                cells.push((j, cell(value.get()).map_err(|problem| about(&problem))?));
+            }
+            table.add(&cells, None);
+        }
+    }
+    table.finished(name)
+}
+
+/// The text of a value; a number keeps the digits that it is written with.
+fn cell(json: &str) -> std::result::Result<String, String> {
+    match json.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(json).map_err(|e| format!("is not a text of JSON: {e}")),
+        Some(b'{' | b'[') => {
+            Err("holds a list or an object: write each of its elements as a column".to_string())
+        }
+        _ if json == "null" => Ok(String::new()),
+        _ => Ok(json.to_string()),
+    }
+}

@@ -1,0 +1,80 @@
+//! Tables that are read whole before their first row is handed on, because their format says only at the end what
+//! columns there are.
+
+use crate::failure::{Failure, Result};
+use crate::io::chunk::{Chunk, Raw, Texts};
+use crate::io::input::TableReader;
+
+/// A table of texts in memory.
+#[derive(Debug, Default)]
+pub struct MemoryRows {
+    header: Vec<String>,
+    columns: Vec<Texts>,
+    /// The line, or row of a sheet, that each row stands in; empty where rows have none.
+    lines: Vec<u64>,
+    rows: usize,
+    next: usize,
+}
+
+impl MemoryRows {
+    /// A table without rows.
+    pub fn new(header: Vec<String>) -> Self {
+        let columns = vec![Texts::default(); header.len()];
+        Self { header, columns, ..Self::default() }
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.header.len()
+    }
+
+    /// The number of the column called `name`, which is new if there is none; its cells so far are missing.
+    pub fn column(&mut self, name: &str) -> usize {
+        if let Some(j) = self.header.iter().position(|known| known == name) {
+            return j;
+        }
+        let mut cells = Texts::default();
+        (0..self.rows).for_each(|_| cells.push(""));
+        self.header.push(name.to_string());
+        self.columns.push(cells);
+        self.header.len() - 1
+    }
+
+    /// Adds a row; columns without a cell are missing.
+    pub fn add(&mut self, cells: &[(usize, String)], line: Option<u64>) {
+        cells.iter().for_each(|(j, cell)| self.columns[*j].push(cell.trim()));
+        self.rows += 1;
+        self.columns.iter_mut().filter(|column| column.len() < self.rows).for_each(|column| column.push(""));
+        self.lines.extend(line);
+    }
+
+    /// The table, if it has columns.
+    pub fn finished(self, name: &str) -> Result<Self> {
+        match self.header.is_empty() {
+            true => Err(Failure::input(format!("{name} is empty: it has no columns"))),
+            false => Ok(self),
+        }
+    }
+}
+
+impl TableReader for MemoryRows {
+    fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+        let rows = self.next..self.rows.min(self.next.saturating_add(limit));
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        self.next = rows.end;
+        let part = |j: &usize| {
+            let mut texts = Texts::default();
+            rows.clone().for_each(|i| texts.push(self.columns[*j].get(i)));
+            Raw::Texts(texts)
+        };
+        let columns = wanted.iter().map(part).collect();
+        let lines = self.lines.get(rows.clone()).unwrap_or_default().to_vec();
+        Ok(Some(Chunk { rows: rows.len(), first: 0, lines, offsets: Vec::new(), columns }))
+    }
+}

@@ -1,0 +1,61 @@
+//! What the columns of data frames are: numbers or categories.
+
+use pyo3::prelude::*;
+use riesz::columns::{
+    Choice, DecimalMark, FrontEnd, MissingMarks, NumberFormat, Profile, parse_number, suspicions,
+};
+
+use crate::Cell;
+use crate::error::refuse;
+
+/// Whether a column of these cells holds categories, and what the user must know of how it is read. `choice` is what
+/// the user says that it is, `"text"` or `"number"`; `what` is what the table is called.
+#[pyfunction]
+pub fn column_type(
+    name: &str,
+    what: &str,
+    cells: Vec<Option<Cell>>,
+    choice: Option<&str>,
+) -> PyResult<(bool, Option<String>)> {
+    let choice = match choice {
+        None => None,
+        Some("text") => Some(Choice::Text),
+        Some("number") => Some(Choice::Number),
+        Some(other) => {
+            return Err(refuse(format!("columns={{'{name}': '{other}'}}: a column is 'text' or 'number'")));
+        }
+    };
+    let mut profile = Profile::new(NumberFormat::default(), &MissingMarks::default());
+    for cell in &cells {
+        match cell {
+            None => profile.add_number(f64::NAN),
+            Some(Cell::Number(value)) => profile.add_number(*value),
+            Some(Cell::Text(text)) => profile.add_text(text),
+        }
+    }
+    match profile.decide(choice) {
+        Ok(found) => Ok((found.categorical, found.remark)),
+        Err(problem) => {
+            let place = format!("row {} (from 0)", problem.row);
+            Err(refuse(format!("{what}: {}", problem.sentence(name, &place, FrontEnd::Python, true))))
+        }
+    }
+}
+
+/// The number that each cell is; `None` where it is none.
+#[pyfunction]
+pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {
+    let read = |cell: &Option<Cell>| match cell {
+        None => None,
+        Some(Cell::Number(value)) => Some(*value),
+        Some(Cell::Text(text)) => Some(parse_number(text, DecimalMark::Point)?.value),
+    };
+    cells.iter().map(read).collect()
+}
+
+/// Warnings of finite numbers that are probably no measurements: they number the rows, or mark missing values.
+#[pyfunction]
+pub fn column_suspicions(name: &str, values: Vec<f64>) -> Vec<String> {
+    let place = |row: usize| format!("row {row} (from 0)");
+    suspicions(&values).iter().map(|found| found.sentence(name, place, FrontEnd::Python)).collect()
+}

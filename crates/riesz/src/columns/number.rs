@@ -1,0 +1,412 @@
+//! Numbers as people write them in tables: `1,234.50`, `1 234,5`, `−5`, `(5)`, `12 %`, `$3`, `62 kg`.
+
+/// The character between whole units and fractions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DecimalMark {
+    /// 0.5
+    #[default]
+    Point,
+    /// 0,5
+    Comma,
+}
+
+impl DecimalMark {
+    fn character(self) -> char {
+        match self {
+            Self::Point => '.',
+            Self::Comma => ',',
+        }
+    }
+
+    fn other(self) -> char {
+        match self {
+            Self::Point => ',',
+            Self::Comma => '.',
+        }
+    }
+}
+
+/// A number read from text, and how it was written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WrittenNumber<'t> {
+    /// The number. It is infinite where the text names a number that doubles do not hold.
+    pub value: f64,
+    /// The currency or unit beside the digits, `$` or `kg`. A percentage has the unit `%` and is not divided by 100.
+    pub unit: Option<&'t str>,
+    /// Whether separators of thousands were left out.
+    pub grouped: bool,
+    /// Whether a single mark before three digits, as in `83,425`, could be a separator of thousands and a decimal mark.
+    pub ambiguous: bool,
+    /// Whether zeros stand in front of a whole number, as in the code `02139`.
+    pub padded: bool,
+    /// Whether programming languages write numbers in this way, too.
+    pub plain: bool,
+}
+
+impl WrittenNumber<'_> {
+    /// A number that is none of text.
+    pub fn plain(value: f64) -> Self {
+        Self { value, unit: None, grouped: false, ambiguous: false, padded: false, plain: true }
+    }
+}
+
+/// Spaces that separate thousands, and apostrophes, as in Switzerland.
+const SPACES: [char; 5] = [' ', '\u{a0}', '\u{2007}', '\u{2009}', '\u{202f}'];
+const APOSTROPHES: [char; 2] = ['\'', '\u{2019}'];
+
+/// Code points that are printed as a minus sign.
+const MINUS: [char; 8] =
+    ['-', '\u{2212}', '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{fe63}', '\u{ff0d}'];
+
+/// Currencies that stand before the number without being a single symbol.
+const CURRENCY_CODES: [&str; 17] = [
+    "US$", "A$", "C$", "R$", "NZ$", "HK$", "USD", "EUR", "GBP", "JPY", "CHF", "AUD", "CAD", "CNY", "INR",
+    "Rs.", "kr",
+];
+
+/// Longest unit behind a number, in characters.
+const LONGEST_UNIT: usize = 12;
+
+/// A cell without white space, zero bytes and byte order marks around it, which some programs leave behind.
+pub fn trimmed(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0' || c == '\u{feff}')
+}
+
+/// Reads a number; `None` where the text is none. Words such as `inf` and `nan` are no numbers.
+///
+/// Accepted are signs of several code points, parentheses for negative amounts, one currency before the digits or one
+/// unit behind them, and separators of thousands: the other mark, spaces or apostrophes before groups of three digits
+/// (or of two before a last group of three, as in India).
+pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> {
+    let text = trimmed(text);
+    let starts_like_number = |c: char| c.is_ascii_digit() || "+-.".contains(c);
+    if mark == DecimalMark::Point
+        && text.starts_with(starts_like_number)
+        && text.ends_with(|c: char| c.is_ascii_digit() || c == '.')
+        && let Ok(value) = text.parse()
+    {
+        let padded = is_padded(text.trim_start_matches(['+', '-']));
+        return Some(WrittenNumber { padded, ..WrittenNumber::plain(value) });
+    }
+    let (mut rest, mut negative, mut signed, mut unit) = (text, false, false, None);
+    let mut closing = 0;
+    // A sign, a currency and a parenthesis can come in any order, each once.
+    loop {
+        if let Some(behind) = rest.strip_prefix('(').filter(|_| closing == 0 && !signed) {
+            (rest, closing, negative) = (behind.trim_start(), 1, true);
+        } else if let Some(behind) = rest.strip_prefix(MINUS).filter(|_| !signed && closing == 0) {
+            (rest, signed, negative) = (behind.trim_start(), true, true);
+        } else if let Some(behind) = rest.strip_prefix('+').filter(|_| !signed && closing == 0) {
+            (rest, signed) = (behind.trim_start(), true);
+        } else if let Some(behind) = unit.is_none().then(|| after_currency(rest)).flatten() {
+            unit = Some(rest[..rest.len() - behind.len()].trim_end());
+            rest = behind;
+        } else {
+            break;
+        }
+    }
+    if closing == 1 {
+        rest = rest.strip_suffix(')')?.trim_end();
+    }
+    let digits = Digits::read(rest, mark)?;
+    let behind = rest[digits.length..].trim_start_matches(|c: char| c.is_whitespace());
+    if !behind.is_empty() {
+        if unit.is_some() || !is_unit(behind) {
+            return None;
+        }
+        unit = Some(behind);
+    }
+    let value = if negative { -digits.value } else { digits.value };
+    let padded = unit.is_none() && closing == 0 && digits.padded;
+    Some(WrittenNumber {
+        value,
+        unit,
+        grouped: digits.grouped,
+        ambiguous: digits.ambiguous,
+        padded,
+        plain: false,
+    })
+}
+
+/// Whether a text is a number if its one comma is a decimal mark.
+pub fn has_decimal_comma(text: &str) -> bool {
+    text.contains(',') && !text.contains('.') && trimmed(text).replacen(',', ".", 1).parse::<f64>().is_ok()
+}
+
+fn is_padded(digits: &str) -> bool {
+    digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// What follows a currency that the text begins with.
+fn after_currency(text: &str) -> Option<&str> {
+    let code = CURRENCY_CODES.iter().find_map(|code| text.strip_prefix(code));
+    let behind = code.or_else(|| text.strip_prefix(is_currency_symbol))?.trim_start();
+    // Letters that begin a word are no currency.
+    behind
+        .starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == '.' || MINUS.contains(&c))
+        .then_some(behind)
+}
+
+fn is_currency_symbol(c: char) -> bool {
+    matches!(c, '$' | '\u{a2}'..='\u{a5}' | '\u{20a0}'..='\u{20cf}' | '\u{e3f}' | '\u{fdfc}')
+}
+
+fn is_unit(text: &str) -> bool {
+    let starts = |c: char| c.is_alphabetic() || is_currency_symbol(c) || "%\u{2030}\u{b0}".contains(c);
+    text.starts_with(starts)
+        && text.chars().count() <= LONGEST_UNIT
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+        // `m2` is a unit, `x1f` is not.
+        && !text.trim_end_matches(|c: char| c.is_ascii_digit()).contains(|c: char| c.is_ascii_digit())
+}
+
+/// The digits at the start of a text.
+struct Digits {
+    value: f64,
+    /// Bytes of the text that belong to the number.
+    length: usize,
+    grouped: bool,
+    ambiguous: bool,
+    padded: bool,
+}
+
+impl Digits {
+    fn read(text: &str, mark: DecimalMark) -> Option<Self> {
+        let run = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
+        let character = |at: usize| text[at..].chars().next();
+        let first = run(0);
+        let mut plain = text[..first].to_string();
+        let (mut end, mut separator, mut groups) = (first, None, Vec::new());
+        while let Some(c) = character(end) {
+            let separates = c == mark.other() || SPACES.contains(&c) || APOSTROPHES.contains(&c);
+            let next = end + c.len_utf8();
+            let size = run(next);
+            if !separates || separator.is_some_and(|s| s != c) || !(2..=3).contains(&size) {
+                break;
+            }
+            (separator, end) = (Some(c), next + size);
+            plain.push_str(&text[next..end]);
+            groups.push(size);
+        }
+        if !groups.is_empty() {
+            let thousands = groups.iter().all(|size| *size == 3) && first <= 3;
+            let lakhs = groups.len() > 1
+                && groups.last() == Some(&3)
+                && groups[..groups.len() - 1].iter().all(|size| *size == 2)
+                && first <= 2;
+            if first == 0 || text.starts_with('0') || !(thousands || lakhs) {
+                return None;
+            }
+        }
+        let whole = plain.len();
+        if character(end) == Some(mark.character()) {
+            let size = run(end + 1);
+            plain.push('.');
+            plain.push_str(&text[end + 1..end + 1 + size]);
+            end += 1 + size;
+        }
+        let fraction = plain.len() - whole;
+        if whole == 0 && fraction < 2 {
+            return None;
+        }
+        let exponent = exponent_length(&text[end..]);
+        plain.push_str(&text[end..end + exponent]);
+        end += exponent;
+        // More digits, or another mark, are no number's.
+        let marks = [mark.character(), mark.other()];
+        if character(end).is_some_and(|c| c.is_ascii_digit() || marks.contains(&c)) {
+            return None;
+        }
+        let single_group = groups.len() == 1 && separator == Some(mark.other()) && fraction == 0;
+        let three_decimals = mark == DecimalMark::Comma
+            && groups.is_empty()
+            && fraction == 4
+            && (1..=3).contains(&whole)
+            && !text.starts_with('0');
+        Some(Self {
+            value: plain.parse().ok()?,
+            length: end,
+            grouped: !groups.is_empty(),
+            ambiguous: exponent == 0 && (single_group || three_decimals),
+            padded: fraction == 0 && exponent == 0 && groups.is_empty() && is_padded(&plain),
+        })
+    }
+}
+
+/// Bytes of an exponent that the text begins with: `e3`, `E-12`.
+fn exponent_length(text: &str) -> usize {
+    let Some(behind) = text.strip_prefix(['e', 'E']) else { return 0 };
+    let sign = usize::from(behind.starts_with(['+', '-']));
+    match behind[sign..].bytes().take_while(u8::is_ascii_digit).count() {
+        0 => 0,
+        digits => 1 + sign + digits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn value(text: &str) -> Option<f64> {
+        parse_number(text, DecimalMark::Point).map(|n| n.value)
+    }
+
+    #[test]
+    fn numbers_in_many_notations() {
+        for (text, expected) in [
+            ("1", 1.0),
+            ("-2.5", -2.5),
+            ("+.5", 0.5),
+            ("5.", 5.0),
+            ("1e3", 1e3),
+            ("1E-3", 1e-3),
+            ("1,234", 1234.0),
+            ("1,234.56", 1234.56),
+            ("-12,345,678.9", -12_345_678.9),
+            ("12,34,567", 1_234_567.0),
+            ("1 234", 1234.0),
+            ("1\u{a0}234.5", 1234.5),
+            ("1\u{202f}234\u{202f}567", 1_234_567.0),
+            ("1'234.50", 1234.5),
+            ("1\u{2019}234", 1234.0),
+            ("\u{2212}5", -5.0),
+            ("\u{2013}5.5", -5.5),
+            ("(5)", -5.0),
+            ("(1,234.50)", -1234.5),
+            ("$1,234", 1234.0),
+            ("$ 5", 5.0),
+            ("-$5", -5.0),
+            ("$-5", -5.0),
+            ("($5)", -5.0),
+            ("$(5)", -5.0),
+            ("5 \u{20ac}", 5.0),
+            ("\u{20ac}5.25", 5.25),
+            ("USD 12", 12.0),
+            ("12 USD", 12.0),
+            ("6.1%", 6.1),
+            ("6.1 %", 6.1),
+            ("62 kg", 62.0),
+            ("62kg", 62.0),
+            ("3.5 km/h", 3.5),
+            ("21 \u{b0}C", 21.0),
+            ("  7\0", 7.0),
+            ("0.123\0", 0.123),
+            ("02139", 2139.0),
+            ("1e999", f64::INFINITY),
+        ] {
+            assert_eq!(value(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_numbers() {
+        for text in [
+            "",
+            "-",
+            ".",
+            "x",
+            "nan",
+            "inf",
+            "-inf",
+            "infinity",
+            "1,5",
+            "0,125",
+            "1,23",
+            "12,3456",
+            "1,234,5",
+            "1.2.3",
+            "1 2",
+            "12 34",
+            "1,234 567",
+            "2024-01-05",
+            "10:30",
+            "18-24",
+            "<5",
+            "1/2",
+            "5'11",
+            "--5",
+            "((5))",
+            "(5",
+            "5)",
+            "-(5)",
+            "Q1",
+            "A12",
+            "1 two three",
+            "kr",
+            "$",
+            "$x",
+            "5 $ 6",
+            "$5 %",
+            "(-5)",
+            "1.234,5",
+            "0x1f",
+            "١٢",
+        ] {
+            assert_eq!(value(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn commas_as_decimal_marks() {
+        let value = |text| parse_number(text, DecimalMark::Comma).map(|n| (n.value, n.ambiguous));
+        assert_eq!(value("1,5"), Some((1.5, false)));
+        assert_eq!(value("1.234,5"), Some((1234.5, false)));
+        assert_eq!(value("1 234,5 \u{20ac}"), Some((1234.5, false)));
+        assert_eq!(value("83,425"), Some((83.425, true)));
+        assert_eq!(value("83.425"), Some((83425.0, true)));
+        assert_eq!(value("0,125"), Some((0.125, false)));
+        assert_eq!(value("1,234,567"), None);
+        assert_eq!(value("1.5"), None);
+    }
+
+    #[test]
+    fn notation_is_told() {
+        let read = |text| parse_number(text, DecimalMark::Point).unwrap();
+        assert!(read("02139").padded && read("02139").plain && !read("0.5").padded && !read("0").padded);
+        assert!(read("1,234").ambiguous && !read("1,234.5").ambiguous && !read("1 234").ambiguous);
+        assert_eq!(read("$5").unit, Some("$"));
+        assert_eq!(read("US$ 5").unit, Some("US$"));
+        assert_eq!(read("6.1 %").unit, Some("%"));
+    }
+
+    proptest! {
+        /// Any double in any notation of this page is read back with the same bits.
+        #[test]
+        fn written_numbers_are_read_back(
+            whole in 0u64..1_000_000_000_000,
+            fraction in 0u32..1000,
+            negative: bool,
+            separator in prop::sample::select(vec!["", "G", " ", "\u{a0}", "\u{202f}", "'", "\u{2019}"]),
+            unit in prop::sample::select(vec![("", ""), ("$", ""), ("\u{20ac} ", ""), ("", "%"), ("", " kg")]),
+            minus in prop::sample::select(vec!["-", "\u{2212}", "\u{2013}", "("]),
+            comma: bool,
+        ) {
+            let mark = if comma { DecimalMark::Comma } else { DecimalMark::Point };
+            let digits = whole.to_string();
+            let mut grouped = String::new();
+            for (i, c) in digits.chars().enumerate() {
+                if i > 0 && (digits.len() - i) % 3 == 0 {
+                    if separator == "G" { grouped.push(mark.other()) } else { grouped.push_str(separator) }
+                }
+                grouped.push(c);
+            }
+            let body = format!("{}{grouped}{}{fraction:03}5{}", unit.0, mark.character(), unit.1);
+            let text = match (negative, minus) {
+                (false, _) => body,
+                (true, "(") => format!("({body})"),
+                (true, minus) => format!("{minus}{body}"),
+            };
+            let expected: f64 = format!("{}{whole}.{fraction:03}5", if negative { "-" } else { "" }).parse().unwrap();
+            let read = parse_number(&text, mark);
+            prop_assert_eq!(read.map(|n| n.value.to_bits()), Some(expected.to_bits()), "{}", text);
+        }
+
+        #[test]
+        fn any_text_is_answered(text: String) {
+            let _ = parse_number(&text, DecimalMark::Point);
+            let _ = parse_number(&text, DecimalMark::Comma);
+        }
+    }
+}

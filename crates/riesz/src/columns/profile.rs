@@ -1,0 +1,504 @@
+//! What the cells of a column look like, counted, and what the column therefore is.
+
+use super::missing::{MissingMarks, is_missing};
+use super::number::{DecimalMark, has_decimal_comma, parse_number, trimmed};
+use super::problem::{Problem, ProblemKind};
+
+/// How a table writes its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NumberFormat {
+    /// The decimal mark.
+    pub mark: DecimalMark,
+    /// Whether a comma could be a decimal mark although `mark` is a point, as in files that separate columns by
+    /// semicolons and say nothing else.
+    pub comma_is_doubtful: bool,
+}
+
+/// What the user says a column is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Numbers; cells that are none are an error.
+    Number,
+    /// Categories, whatever their names look like.
+    Text,
+}
+
+/// What a column is, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnType {
+    /// Whether its cells are categories; else they are numbers.
+    pub categorical: bool,
+    /// Why, in a few words, for `riesz inspect`.
+    pub reason: String,
+    /// What the user must know, because cells were not taken as they are written.
+    pub remark: Option<String>,
+}
+
+impl ColumnType {
+    fn numbers(reason: impl Into<String>) -> Self {
+        Self { categorical: false, reason: reason.into(), remark: None }
+    }
+
+    fn categories(reason: impl Into<String>) -> Self {
+        Self { categorical: true, reason: reason.into(), remark: None }
+    }
+}
+
+/// The first cell of some kind.
+#[derive(Debug, Clone, PartialEq)]
+struct Example {
+    row: u64,
+    cell: String,
+    value: f64,
+}
+
+/// Cells of one kind: how many, and the first.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Count {
+    cells: u64,
+    first: Option<Example>,
+}
+
+impl Example {
+    /// The cell as text; one that is a number by its type has none.
+    fn shown(&self) -> String {
+        if self.cell.is_empty() { self.value.to_string() } else { self.cell.clone() }
+    }
+}
+
+impl Count {
+    fn add(&mut self, row: u64, cell: &str, value: f64) {
+        self.cells += 1;
+        self.first.get_or_insert_with(|| Example { row, cell: cell.to_string(), value });
+    }
+
+    fn problem(&self, kind: ProblemKind) -> Option<Problem> {
+        self.first.as_ref().map(|e| Problem { row: e.row, cell: e.shown(), kind })
+    }
+}
+
+/// Different units that are kept apart.
+const UNITS: usize = 4;
+
+/// The largest whole number up to which doubles hold all.
+const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// Counts of what the cells of a column look like.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    format: NumberFormat,
+    marks: MissingMarks,
+    rows: u64,
+    missing: u64,
+    numbers: Count,
+    /// Cells with a unit, by unit, and the numbers without one.
+    units: Vec<(String, Count)>,
+    unitless: Count,
+    /// Separators of thousands, a minus sign of another code point, or parentheses.
+    rewritten: Count,
+    /// Cells whose marks can be read in two ways, and how many cells of the column say which way is right.
+    ambiguous: Count,
+    settling: u64,
+    grouped: u64,
+    padded: Count,
+    /// Whole numbers that doubles do not hold.
+    large: Count,
+    fractions: u64,
+    trimmed: Count,
+    /// Cells that are no numbers, and among them those with a decimal comma, dates, and truth values.
+    texts: Count,
+    decimal_commas: u64,
+    thousands_by_comma: Count,
+    dates: u64,
+    booleans: u64,
+    least: f64,
+    most: f64,
+}
+
+impl Profile {
+    /// Nothing has been seen yet.
+    pub fn new(format: NumberFormat, marks: &MissingMarks) -> Self {
+        let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { format, marks: marks.clone(), least, most, ..Self::default() }
+    }
+
+    /// Number of cells that hold no value.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// The smallest and the largest number, if there are numbers.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        (self.least <= self.most).then_some((self.least, self.most))
+    }
+
+    /// Counts a cell that is a number by its type.
+    pub fn add_number(&mut self, value: f64) {
+        let row = self.rows;
+        self.rows += 1;
+        if value.is_nan() || !self.marks.is_empty() && self.marks.has_number(value) {
+            self.missing += 1;
+            return;
+        }
+        self.unitless.add(row, "", value);
+        self.add_value(row, "", value);
+    }
+
+    fn add_value(&mut self, row: u64, cell: &str, value: f64) {
+        self.numbers.add(row, cell, value);
+        self.fractions += u64::from(value.fract() != 0.0);
+        (self.least, self.most) = (self.least.min(value), self.most.max(value));
+    }
+
+    /// Counts a cell of text.
+    pub fn add_text(&mut self, cell: &str) {
+        let row = self.rows;
+        self.rows += 1;
+        let text = trimmed(cell);
+        if is_missing(text) || !self.marks.is_empty() && self.marks.has_text(text) {
+            self.missing += 1;
+            return;
+        }
+        if text.len() < cell.len() && cell.contains('\0') {
+            self.trimmed.add(row, cell, 0.0);
+        }
+        let Some(number) = parse_number(text, self.format.mark) else {
+            // `inf` is a number, but no value.
+            match text.parse::<f64>() {
+                Ok(value) => self.numbers.add(row, text, value),
+                Err(_) => self.add_word(row, text),
+            }
+            return;
+        };
+        self.add_value(row, text, number.value);
+        if number.value.abs() >= LARGEST_WHOLE && number.plain && loses_digits(text, number.value) {
+            self.large.add(row, text, number.value);
+        }
+        match number.unit {
+            Some(unit) => self.add_unit(unit, row, text, number.value),
+            None => self.unitless.add(row, text, number.value),
+        }
+        if !number.plain && number.unit.is_none() && text.parse::<f64>().is_err() {
+            self.rewritten.add(row, text, number.value);
+        }
+        self.grouped += u64::from(number.grouped);
+        if number.ambiguous {
+            self.ambiguous.add(row, text, number.value);
+        } else {
+            self.settling += u64::from(text.contains(['.', ',']));
+        }
+        if number.padded {
+            self.padded.add(row, text, number.value);
+        }
+    }
+
+    fn add_unit(&mut self, unit: &str, row: u64, text: &str, value: f64) {
+        if let Some((_, count)) = self.units.iter_mut().find(|(known, _)| known == unit) {
+            count.add(row, text, value);
+        } else if self.units.len() < UNITS {
+            let mut count = Count::default();
+            count.add(row, text, value);
+            self.units.push((unit.to_string(), count));
+        }
+    }
+
+    fn add_word(&mut self, row: u64, text: &str) {
+        self.texts.add(row, text, 0.0);
+        self.dates += u64::from(is_date(text));
+        self.booleans += u64::from(is_boolean(text));
+        match self.format.mark {
+            DecimalMark::Point => self.decimal_commas += u64::from(has_decimal_comma(text)),
+            DecimalMark::Comma => {
+                if parse_number(text, DecimalMark::Point).is_some_and(|n| n.grouped) {
+                    self.thousands_by_comma.add(row, text, 0.0);
+                }
+            }
+        }
+    }
+
+    /// What the column is, unless it is doubtful; `choice` is what the user says.
+    ///
+    /// # Errors
+    /// A [`Problem`] with the first cell that makes it doubtful.
+    pub fn decide(&self, choice: Option<Choice>) -> Result<ColumnType, Problem> {
+        match choice {
+            Some(Choice::Text) => return Ok(ColumnType::categories("as the user says")),
+            Some(Choice::Number) => {
+                return match self.texts.problem(ProblemKind::NotANumber) {
+                    Some(problem) => Err(problem),
+                    None => {
+                        Ok(ColumnType { remark: self.rewriting(), ..ColumnType::numbers("as the user says") })
+                    }
+                };
+            }
+            None => {}
+        }
+        let found = if self.texts.cells > 0 { self.decide_text()? } else { self.decide_numbers()? };
+        let remark = match (&found.remark, &self.trimmed.first) {
+            (None, Some(_)) => {
+                Some(format!("bytes of value 0 at the ends of {} cells were left out", self.trimmed.cells))
+            }
+            (remark, _) => remark.clone(),
+        };
+        Ok(ColumnType { remark, ..found })
+    }
+
+    fn decide_text(&self) -> Result<ColumnType, Problem> {
+        let count = self.texts.cells;
+        let problem = |kind| self.texts.problem(kind);
+        let doubt = if self.decimal_commas == count {
+            problem(ProblemKind::DecimalComma)
+        } else if self.thousands_by_comma.cells > 0 && 2 * self.thousands_by_comma.cells >= count {
+            self.thousands_by_comma.problem(ProblemKind::ThousandsByComma)
+        } else if self.dates == count {
+            problem(ProblemKind::Dates)
+        } else if count < self.numbers.cells {
+            problem(ProblemKind::MostlyNumbers)
+        } else {
+            None
+        };
+        if let Some(problem) = doubt {
+            return Err(problem);
+        }
+        if self.booleans == self.rows - self.missing {
+            return Ok(ColumnType::categories("truth values"));
+        }
+        let mut found = ColumnType::categories("text");
+        if let Some((_, count)) = self.units.first()
+            && 2 * self.units.iter().map(|(_, c)| c.cells).sum::<u64>() >= count.cells
+        {
+            let example = count.first.as_ref().map_or("", |e| e.cell.as_str());
+            found.remark = Some(format!(
+                "its texts, some of which begin with numbers ('{example}'), are taken as categories"
+            ));
+        }
+        Ok(found)
+    }
+
+    fn decide_numbers(&self) -> Result<ColumnType, Problem> {
+        let present = self.rows - self.missing;
+        if present == 0 {
+            return Ok(ColumnType::numbers("every cell is missing"));
+        }
+        if let Some(example) = &self.large.first {
+            return Ok(ColumnType {
+                remark: Some(format!(
+                    "whole numbers such as {} are larger than 2^53 and would lose digits, so they are taken as \
+                     categories",
+                    example.cell
+                )),
+                ..ColumnType::categories("whole numbers above 2^53, which would lose digits")
+            });
+        }
+        if let Some(example) = &self.padded.first
+            && self.fractions == 0
+            && self.units.is_empty()
+        {
+            return Ok(ColumnType {
+                remark: Some(format!(
+                    "codes with leading zeros, such as {}, are taken as categories",
+                    example.cell
+                )),
+                ..ColumnType::categories("codes with leading zeros")
+            });
+        }
+        if let [(_, first), others @ ..] = &self.units[..] {
+            let other = self.unitless.first.as_ref().or(others.first().and_then(|(_, c)| c.first.as_ref()));
+            let other = other.map(|example| example.shown());
+            match (other, self.unitless.cells) {
+                (None, _) => {}
+                (Some(other), 0) => {
+                    let first = first.first.as_ref().map_or(String::new(), Example::shown);
+                    return Ok(ColumnType {
+                        remark: Some(format!(
+                            "numbers with different words behind them ('{first}', '{other}') are taken as categories"
+                        )),
+                        ..ColumnType::categories("numbers in different units")
+                    });
+                }
+                (Some(other), _) => {
+                    if let Some(problem) = first.problem(ProblemKind::MixedUnits { other }) {
+                        return Err(problem);
+                    }
+                }
+            }
+        }
+        if let Some(problem) = self.ambiguity() {
+            return Err(problem);
+        }
+        Ok(match self.rewriting() {
+            Some(remark) => {
+                ColumnType { remark: Some(remark), ..ColumnType::numbers("numbers with units or marks") }
+            }
+            None => ColumnType::numbers("numbers"),
+        })
+    }
+
+    /// Marks before three digits that nothing else in the column explains.
+    fn ambiguity(&self) -> Option<Problem> {
+        let example = self.ambiguous.first.as_ref()?;
+        let doubtful = self.format.mark == DecimalMark::Comma || self.format.comma_is_doubtful;
+        if !doubtful || self.settling > 0 {
+            return None;
+        }
+        let other = match self.format.mark {
+            DecimalMark::Point => DecimalMark::Comma,
+            DecimalMark::Comma => DecimalMark::Point,
+        };
+        let read = parse_number(&example.cell, other)?.value;
+        let (fraction, thousands) =
+            if read.abs() < example.value.abs() { (read, example.value) } else { (example.value, read) };
+        self.ambiguous.problem(ProblemKind::AmbiguousMark { fraction, thousands })
+    }
+
+    /// What was done to cells that are numbers in a notation of their own.
+    fn rewriting(&self) -> Option<String> {
+        if let Some((unit, count)) = self.units.first() {
+            let example = count.first.as_ref()?;
+            let what = match unit.as_str() {
+                "%" => "percentages are read as numbers of per cent".to_string(),
+                unit => format!("amounts in {unit} are read as numbers"),
+            };
+            return Some(format!("{what}: '{}' as {}", example.cell, example.value));
+        }
+        let example = self.rewritten.first.as_ref()?;
+        let what = if self.grouped > 0 {
+            "separators of thousands are left out"
+        } else if self.format.mark == DecimalMark::Comma {
+            return None;
+        } else {
+            "signs and parentheses are read as minus"
+        };
+        Some(format!("{what}: '{}' is {}", example.cell, example.value))
+    }
+}
+
+/// Whether a whole number is written with digits that its double does not have.
+fn loses_digits(text: &str, value: f64) -> bool {
+    let digits = text.trim_start_matches(['+', '-']);
+    digits.bytes().all(|b| b.is_ascii_digit()) && digits != value.abs().to_string()
+}
+
+/// Whether a text is a truth value: `true` or `false` in any case.
+pub fn is_boolean(text: &str) -> bool {
+    text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")
+}
+
+/// Whether a text is a date, with or without a time: `2026-11-22`, `22.11.2026`, `11/22/26 10:30`,
+/// `2026-11-22T10:30:00Z`.
+fn is_date(text: &str) -> bool {
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "0:0"));
+    let parts: Vec<&str> = date.split(['-', '/', '.']).collect();
+    let digits = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let clock = |c: char| c.is_ascii_digit() || ":.+-Z APMapm".contains(c);
+    parts.len() == 3 && parts.iter().all(digits) && time.contains(':') && time.chars().all(clock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(cells: &[&str], mark: DecimalMark, choice: Option<Choice>) -> Result<ColumnType, Problem> {
+        let format = NumberFormat { mark, comma_is_doubtful: false };
+        let mut profile = Profile::new(format, &MissingMarks::default());
+        cells.iter().for_each(|cell| profile.add_text(cell));
+        profile.decide(choice)
+    }
+
+    fn numbers(cells: &[&str]) -> Option<String> {
+        let found = decide(cells, DecimalMark::Point, None).unwrap();
+        assert!(!found.categorical, "{cells:?}: {found:?}");
+        found.remark
+    }
+
+    fn categories(cells: &[&str]) -> Option<String> {
+        let found = decide(cells, DecimalMark::Point, None).unwrap();
+        assert!(found.categorical, "{cells:?}: {found:?}");
+        found.remark
+    }
+
+    fn refused(cells: &[&str], mark: DecimalMark) -> ProblemKind {
+        decide(cells, mark, None).unwrap_err().kind
+    }
+
+    #[test]
+    fn plain_numbers_and_texts_need_no_remark() {
+        for cells in [&["1", "2.5", "-3e4"][..], &["", "NA", "7"], &["0", "0.5"], &["9007199254740992"]] {
+            assert_eq!(numbers(cells), None, "{cells:?}");
+        }
+        for cells in [&["a", "b"][..], &["1", "x"], &["true", "FALSE", ""], &["18-24", "65+"]] {
+            assert_eq!(categories(cells), None, "{cells:?}");
+        }
+    }
+
+    #[test]
+    fn other_notations_are_read_with_a_remark() {
+        for (cells, remark) in [
+            (&["1,234", "12"][..], "separators of thousands are left out: '1,234' is 1234"),
+            (
+                &["1\u{202f}234", "1\u{202f}235"],
+                "separators of thousands are left out: '1\u{202f}234' is 1234",
+            ),
+            (&["$6674", "$1,200"], "amounts in $ are read as numbers: '$6674' as 6674"),
+            (&["6.1%", "8.5 %"], "percentages are read as numbers of per cent: '6.1%' as 6.1"),
+            (&["62 kg", "63kg"], "amounts in kg are read as numbers: '62 kg' as 62"),
+            (&["(5)", "3"], "signs and parentheses are read as minus: '(5)' is -5"),
+            (&["\u{2212}5", "3"], "signs and parentheses are read as minus: '\u{2212}5' is -5"),
+            (&["0.1\0", "0.2\0"], "bytes of value 0 at the ends of 2 cells were left out"),
+        ] {
+            assert_eq!(numbers(cells).as_deref(), Some(remark));
+        }
+    }
+
+    #[test]
+    fn names_that_look_like_numbers_are_categories() {
+        assert!(categories(&["02139", "10001"]).unwrap().contains("leading zeros"));
+        assert!(categories(&["9007199254740993", "1"]).unwrap().contains("2^53"));
+        assert!(categories(&["1st", "2nd", "3rd"]).unwrap().contains("different words"));
+        // A fraction says that the column measures something.
+        assert_eq!(numbers(&["007", "1.5"]), None);
+    }
+
+    #[test]
+    fn doubtful_columns_are_refused() {
+        use DecimalMark::{Comma, Point};
+        assert_eq!(refused(&["1,5", "2,25"], Point), ProblemKind::DecimalComma);
+        assert_eq!(refused(&["2024-01-05", "2024-02-05"], Point), ProblemKind::Dates);
+        assert_eq!(refused(&["1", "2", "?"], Point), ProblemKind::MostlyNumbers);
+        assert!(matches!(refused(&["5%", "0.07"], Point), ProblemKind::MixedUnits { .. }));
+        let both = ProblemKind::AmbiguousMark { fraction: 83.425, thousands: 83425.0 };
+        assert_eq!(refused(&["83,425", "83,675"], Comma), both);
+        assert_eq!(refused(&["83.425", "83.675"], Comma), both);
+        assert_eq!(refused(&["1,234,567", "2,345,678"], Comma), ProblemKind::ThousandsByComma);
+        // One cell can settle what the others mean.
+        assert!(decide(&["83,425", "0,5"], Comma, None).is_ok());
+        assert!(decide(&["83.425", "1.234,5"], Comma, None).is_ok());
+        let doubtful = NumberFormat { mark: Point, comma_is_doubtful: true };
+        let mut profile = Profile::new(doubtful, &MissingMarks::default());
+        profile.add_text("83,425");
+        assert_eq!(profile.decide(None).unwrap_err().kind, both);
+        profile.add_text("1.5");
+        assert!(profile.decide(None).is_ok());
+    }
+
+    #[test]
+    fn the_user_has_the_last_word() {
+        let text = decide(&["1", "2"], DecimalMark::Point, Some(Choice::Text)).unwrap();
+        assert!(text.categorical);
+        let number = decide(&["02139", "10001"], DecimalMark::Point, Some(Choice::Number)).unwrap();
+        assert!(!number.categorical);
+        let number = decide(&["83,425"], DecimalMark::Comma, Some(Choice::Number)).unwrap();
+        assert!(!number.categorical);
+        let problem = decide(&["1", "x"], DecimalMark::Point, Some(Choice::Number)).unwrap_err();
+        assert_eq!((problem.row, problem.cell.as_str()), (1, "x"));
+    }
+
+    #[test]
+    fn marks_of_missing_values_are_missing() {
+        let mut profile = Profile::new(NumberFormat::default(), &MissingMarks::new(&["-9999", "?"]));
+        ["1", "-9999", "?", "2"].iter().for_each(|cell| profile.add_text(cell));
+        profile.add_number(-9999.0);
+        assert_eq!((profile.missing(), profile.range()), (3, Some((1.0, 2.0))));
+        assert!(!profile.decide(None).unwrap().categorical);
+    }
+}
