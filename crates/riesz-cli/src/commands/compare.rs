@@ -228,11 +228,11 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
 fn tables(
     samples: &[&Columns],
     features: &[String],
-    categorical: &[String],
+    stated: &[String],
     missing: MissingCells,
     console: &Console,
 ) -> Result<Vec<Table>> {
-    let mut categorical = categorical.to_vec();
+    let mut categorical = stated.to_vec();
     for feature in features {
         let texts = samples.iter().map(|sample| sample.is_categorical(feature, true));
         // All are asked, so that each is told of.
@@ -241,7 +241,12 @@ fn tables(
         }
     }
     if missing != MissingCells::Compare {
-        return samples.iter().map(|sample| sample.table(features, &categorical, console)).collect();
+        let table = |sample: &&Columns| {
+            let table = sample.table_as_given(features, &categorical)?;
+            sample.check(&table, stated, console)?;
+            Ok(table)
+        };
+        return samples.iter().map(table).collect();
     }
     let mut columns: Vec<Vec<(Column, Vec<f64>)>> = vec![Vec::new(); samples.len()];
     for feature in features {

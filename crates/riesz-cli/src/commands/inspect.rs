@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::args::{Global, TableArgs};
 use crate::console::aligned;
 use crate::failure::Result;
-use crate::io::models::{Found, is_known, read_any};
+use crate::io::input::read_file;
+use crate::io::models::{Found, is_known, read_bytes};
 use crate::io::output::write_all;
 use table::TableContents;
 
@@ -43,13 +44,20 @@ pub struct Args {
 /// Prints a card.
 pub fn run(args: &Args, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
-    let is_table = args.file.as_os_str() == "-" || !is_known(&args.file)?;
-    if is_table {
-        let found = TableContents::read(args.table.source(&args.file).open()?)?;
+    let bytes = read_file(&args.file)?;
+    if !is_known(&args.file, &bytes)? {
+        let table = args.table.source(&args.file).open_bytes(bytes.clone()).and_then(TableContents::read);
+        let found = match table {
+            // What is called a model is not spoken of as a table.
+            Err(_) if args.file.extension().is_some_and(|e| e == "riesz" || e == "model") => {
+                return read_bytes(&args.file, bytes, &[]).map(|_| ());
+            }
+            table => table?,
+        };
         let text = if as_json { format!("{:#}\n", found.record()) } else { found.text() };
         return write_all(args.output.as_deref(), text.as_bytes());
     }
-    let (facts, record) = match read_any(&args.file, &[])? {
+    let (facts, record) = match read_bytes(&args.file, bytes, &[])? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
         Found::Explanation(saved, format) => {
             let explanation = saved.explanation;

@@ -437,7 +437,7 @@ pub fn weights<'b>(rows: &Columns, name: &str, bag: impl Fn(usize) -> &'b str) -
     let all = rows.numbers(name)?;
     if let Some(i) = all.iter().position(|w| *w <= 0.0) {
         return Err(Failure::input(format!(
-            "{}: row {} of column '{name}', of bag '{}', is {}: weights are numbers above 0 (rows of weight 0 count nothing and are left out)",
+            "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows out that count nothing",
             rows.name,
             i + 1,
             bag(i),

@@ -32,7 +32,7 @@ impl From<Decimal> for DecimalMark {
 }
 
 /// Bytes in which the end of the first line is looked for.
-const LONGEST_HEADER: u64 = 1 << 20;
+const LONGEST_HEADER: usize = 1 << 20;
 
 /// An open CSV file.
 pub struct CsvRows {
@@ -56,12 +56,7 @@ impl CsvRows {
         let delimiter = match delimiter {
             Some(delimiter) => delimiter,
             None => {
-                let mut start = Vec::new();
-                source
-                    .by_ref()
-                    .take(LONGEST_HEADER)
-                    .read_to_end(&mut start)
-                    .map_err(|e| Failure::reading(name, &e))?;
+                let start = first_line(&mut source).map_err(|e| Failure::reading(name, &e))?;
                 let found = delimiter_of(&start, decimal);
                 source = Box::new(Cursor::new(start).chain(source));
                 found
@@ -138,6 +133,21 @@ impl TableReader for CsvRows {
         let columns = columns.into_iter().map(Raw::Texts).collect();
         Ok(Some(Chunk { rows: lines.len(), first: 0, lines, offsets: Vec::new(), columns }))
     }
+}
+
+/// The bytes up to the end of the first line that is not blank, and maybe some more: no more than are there already
+/// are waited for, since whoever writes to a pipe may be slow.
+fn first_line(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+    let (mut start, mut part) = (Vec::new(), [0; 4096]);
+    while start.len() < LONGEST_HEADER {
+        let read = source.read(&mut part)?;
+        start.extend_from_slice(&part[..read]);
+        let text = start.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(start.len());
+        if read == 0 || start[text..].contains(&b'\n') {
+            break;
+        }
+    }
+    Ok(start)
 }
 
 /// The delimiter of a table that begins with these bytes: a comma, unless the first line has none outside of quotes

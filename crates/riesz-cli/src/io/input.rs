@@ -118,8 +118,9 @@ pub struct OpenTable {
     next: u64,
 }
 
-/// Bytes by which formats are told apart.
-const HEAD: u64 = 512;
+/// Bytes by which formats are told apart, and how many of them tell the binary ones.
+const HEAD: usize = 512;
+const MAGIC: usize = 16;
 
 /// Formats that are known by their first bytes and not read, with what to call them.
 const UNREAD: [(&[u8], &str); 9] = [
@@ -147,16 +148,23 @@ impl TableFile {
             let seekable = file.rewind().is_ok().then(|| file.try_clone()).transpose().map_err(fail)?;
             (Box::new(file), seekable)
         };
-        let mut extension = self.path.clone();
-        if extension.extension().is_some_and(|e| e == "gz" || e == "zst") {
-            extension.set_extension("");
+        self.opened(source, seekable, &name)
+    }
+
+    /// The same table, whose bytes are there already.
+    pub fn open_bytes(&self, bytes: Vec<u8>) -> Result<OpenTable> {
+        self.opened(Box::new(Cursor::new(bytes)), None, &name_of(&self.path))
+    }
+
+    fn opened(&self, source: Box<dyn Read>, seekable: Option<File>, name: &str) -> Result<OpenTable> {
+        let mut inner = self.path.clone();
+        if inner.extension().is_some_and(|e| e == "gz" || e == "zst") {
+            inner.set_extension("");
         }
-        let extension = extension.extension().map(|e| e.to_string_lossy().to_lowercase());
-        let (reader, format) = self.reader(source, seekable, extension.as_deref().unwrap_or(""), &name)?;
-        Ok(OpenTable {
-            path: Some(self.path.clone()),
-            ..OpenTable::new(name, reader, format, &self.options)?
-        })
+        let extension = inner.extension().map(|e| e.to_string_lossy().to_lowercase());
+        let (reader, format) = self.reader(source, seekable, extension.as_deref().unwrap_or(""), name)?;
+        let table = OpenTable::new(name.to_string(), reader, format, &self.options)?;
+        Ok(OpenTable { path: Some(self.path.clone()), ..table })
     }
 
     fn reader(
@@ -167,8 +175,7 @@ impl TableFile {
         name: &str,
     ) -> Result<(Box<dyn TableReader>, Format)> {
         let fail = |e: std::io::Error| Failure::reading(name, &e);
-        let mut head = Vec::new();
-        source.by_ref().take(HEAD).read_to_end(&mut head).map_err(fail)?;
+        let head = head_of(&mut source).map_err(fail)?;
         // What was looked at is put in front again.
         let mut source: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(source));
         if let Some((_, what)) = UNREAD.iter().find(|(magic, _)| head.starts_with(magic)) {
@@ -269,6 +276,18 @@ impl Format {
     fn plain(name: &'static str) -> Self {
         Self { name, delimiter: None }
     }
+}
+
+/// The first bytes of a source: no more are waited for than up to the end of a line.
+fn head_of(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+    let (mut head, mut part) = (Vec::new(), [0; HEAD]);
+    while head.len() < MAGIC || head.len() < HEAD && !head.contains(&b'\n') {
+        match source.read(&mut part)? {
+            0 => break,
+            read => head.extend_from_slice(&part[..read]),
+        }
+    }
+    Ok(head)
 }
 
 /// Whether a file that begins with these bytes is JSON: an object, or an array of objects.

@@ -80,22 +80,25 @@ static FORMATS: [FileFormat; 5] = [
 ];
 
 /// Whether a file is a model or an explanation; a table with values of an explanation is one.
-pub fn is_known(path: &Path) -> Result<bool> {
+pub fn is_known(path: &Path, bytes: &[u8]) -> Result<bool> {
     const TAG: &[u8] = b"riesz-explanation";
-    let bytes = read_file(path)?;
     if bytes.starts_with(b"PAR1") {
-        return Ok(values::recognises(OpenTable::parquet(bytes, &name_of(path))?.header()));
+        return Ok(values::recognises(OpenTable::parquet(bytes.to_vec(), &name_of(path))?.header()));
     }
     // Records of a table are JSON, too.
     let start = &bytes[..bytes.len().min(4096)];
     let untagged = start.starts_with(b"{") && !start.windows(TAG.len()).any(|window| window == TAG);
-    Ok(!untagged && FORMATS.iter().any(|format| (format.recognises)(&bytes)))
+    Ok(!untagged && FORMATS.iter().any(|format| (format.recognises)(bytes)))
 }
 
 /// Reads a model or an explanation, whichever it is. `header` names the columns of the rows that the model is to meet, if
 /// any: a LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
 pub fn read_any(path: &Path, header: &[String]) -> Result<Found> {
-    let bytes = read_file(path)?;
+    read_bytes(path, read_file(path)?, header)
+}
+
+/// The same of a file whose bytes are there already.
+pub fn read_bytes(path: &Path, bytes: Vec<u8>, header: &[String]) -> Result<Found> {
     let name = name_of(path);
     if bytes.is_empty() {
         return Err(Failure::input(format!("{name} is empty")));

@@ -306,6 +306,13 @@ impl Columns {
     /// numbers that are probably no measurements, and refuses texts that are labels of rows.
     pub fn table(&self, names: &[String], categorical: &[String], console: &Console) -> Result<Table> {
         let table = self.table_as_given(names, categorical)?;
+        self.check(&table, categorical, console)?;
+        Ok(table)
+    }
+
+    /// Warns of numbers of a table that are probably no measurements, and refuses texts that are labels of rows, but for
+    /// the columns `stated` that the user calls categories.
+    pub fn check(&self, table: &Table, stated: &[String], console: &Console) -> Result<()> {
         let mut labels = Vec::new();
         for (j, column) in table.columns().iter().enumerate() {
             match &column.kind {
@@ -315,8 +322,7 @@ impl Columns {
                     }
                 }
                 ColumnKind::Categorical { levels } => {
-                    let chosen =
-                        categorical.contains(&column.name) || self.rules.choice(&column.name).is_some();
+                    let chosen = stated.contains(&column.name) || self.rules.choice(&column.name).is_some();
                     if chosen || self.rows < FEW_ROWS {
                         continue;
                     }
@@ -335,7 +341,7 @@ impl Columns {
             }
         }
         match &labels[..] {
-            [] => Ok(table),
+            [] => Ok(()),
             [(name, levels), ..] => {
                 let names: Vec<&str> = labels.iter().map(|(name, _)| *name).collect();
                 let others = match names.len() {

@@ -267,7 +267,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         (ASKED.replace("treatment dose", "treatment doze"), "doze"),
         (ASKED.replace("s1.csv", "text.csv"), "column 'age' holds numbers, but its row 4 (line 5) is 'old'"),
         (ASKED.replace("s2.csv", "empty.csv"), "empty.csv has names of columns but no rows"),
-        (ASKED.replace("s2.csv", "dated.csv"), "days since some date for example (or --categorical 'psa' if"),
+        (ASKED.replace("s2.csv", "dated.csv"), "days since some date for example (or --column 'psa=text' if"),
         (ASKED.replace("s2.csv", "missing.csv"), "missing.csv: there is no such file"),
         (ASKED.replace("s2.csv", "few.csv"), "study 2 has 2 rows: at least 5 are needed"),
         (ASKED.replace("s1.csv s2.csv", "s1.csv"), "two tables or more"),

@@ -32,13 +32,13 @@ fn tables_that_cannot_be_explained() {
         (b"a,b,a\n1,2,3\n", "two columns are called 'a'"),
         (b"a,b\n1,\xff\n", "line 2: column 'b' is not UTF-8"),
         (b"a,\xff\n1,2\n", "not UTF-8"),
-        (b"\xff\xfea\0,\0b\0", "not UTF-8"),
+        (b"\xff\xfea\0,\0b\0", "no rows"),
         (b"a,,b\n1,2,3\n", "column 2 has no name"),
         (b"1.5,2.5\n1,2\n", "holds numbers, not the names"),
-        (b"a;b\n1;2\n", "--delimiter"),
+        (b"a;b|c\n1;2\n", "--delimiter"),
         (b"a,b\n1,\"2\n3,4\n", "which is not a number"),
         (b"PAR1 but not really", "cannot read t.csv as a Parquet file"),
-        (b"\0\0\0\0\0\0\0", "there is no column 'a'"),
+        (b"\0\0\0\0\0\0\0", "give --encoding utf-16le"),
     ];
     for (content, expected) in cases {
         place.write("t.csv", content);
@@ -360,15 +360,19 @@ fn decimal_commas() {
         ),
         (
             "predict pointed.riesz rows.csv --delimiter ;",
-            "is '0,5', which has a decimal comma: give --decimal ,",
+            "holds numbers with decimal commas (row 1 (line 2) is '0,5'): give --decimal ,",
         ),
-        ("fit thousands.csv --decimal , --target y -o m.riesz", "'1.000,5', a number with a point"),
-        ("fit pointed.csv --decimal , --target y -o m.riesz", "a number with a point"),
+        (
+            "fit pointed.csv --decimal , --target y -o m.riesz",
+            "column 'a' holds numbers that are written without decimal commas (row 1 (line 2) is '0.5'): give --decimal .",
+        ),
         ("compare commas.csv commas.csv --delimiter ;", "holds numbers with decimal commas"),
     ];
     for (args, words) in cases {
         place.bad(args, words);
     }
+    let (_, err) = place.good("fit thousands.csv --decimal , --target y -o m.riesz");
+    assert!(err.contains("separators of thousands are left out: '1.000,5' is 1000.5"), "{err}");
     // They may be names after all.
     place.good("fit commas.csv --delimiter ; --target b --categorical a,y -o names.riesz");
 }

@@ -58,8 +58,8 @@ pub struct Problem {
 pub enum ProblemKind {
     /// Numbers with decimal commas where points are expected.
     DecimalComma,
-    /// Commas that separate thousands where they are said to be decimal marks.
-    ThousandsByComma,
+    /// Commas that separate thousands, or decimal points, where commas are said to be decimal marks.
+    NoDecimalComma,
     /// Every mark could be a decimal mark and a separator of thousands; the two readings of the cell.
     AmbiguousMark {
         /// As a number with a fraction.
@@ -83,8 +83,8 @@ pub enum ProblemKind {
 impl Problem {
     /// Whether the doubt is how numbers are written, so that even a column that must have numbers is refused.
     pub fn is_about_notation(&self) -> bool {
-        use ProblemKind::{AmbiguousMark, DecimalComma, MixedUnits, ThousandsByComma};
-        matches!(self.kind, DecimalComma | ThousandsByComma | AmbiguousMark { .. } | MixedUnits { .. })
+        use ProblemKind::{AmbiguousMark, DecimalComma, MixedUnits, NoDecimalComma};
+        matches!(self.kind, DecimalComma | NoDecimalComma | AmbiguousMark { .. } | MixedUnits { .. })
     }
 
     /// One sentence about the column called `column`; `place` says where the cell is. `can_ignore` says whether leaving
@@ -102,9 +102,8 @@ impl Problem {
                  (or {as_text} if they are names)",
                 front.decimal(',')
             ),
-            ProblemKind::ThousandsByComma => format!(
-                "column '{column}' holds numbers whose thousands are separated by commas ({place} is '{cell}'), \
-                 which decimal commas contradict: give {}",
+            ProblemKind::NoDecimalComma => format!(
+                "column '{column}' holds numbers that are written without decimal commas ({place} is '{cell}'): give {}",
                 front.decimal('.')
             ),
             ProblemKind::AmbiguousMark { fraction, thousands } => format!(

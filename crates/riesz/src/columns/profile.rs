@@ -105,10 +105,11 @@ pub struct Profile {
     large: Count,
     fractions: u64,
     trimmed: Count,
-    /// Cells that are no numbers, and among them those with a decimal comma, dates, and truth values.
+    /// Cells that are no numbers, and among them those with a decimal comma, those that are numbers
+    /// with a decimal point, dates, and truth values.
     texts: Count,
     decimal_commas: u64,
-    thousands_by_comma: Count,
+    written_with_points: Count,
     dates: u64,
     booleans: u64,
     least: f64,
@@ -209,8 +210,8 @@ impl Profile {
         match self.format.mark {
             DecimalMark::Point => self.decimal_commas += u64::from(has_decimal_comma(text)),
             DecimalMark::Comma => {
-                if parse_number(text, DecimalMark::Point).is_some_and(|n| n.grouped) {
-                    self.thousands_by_comma.add(row, text, 0.0);
+                if parse_number(text, DecimalMark::Point).is_some_and(|n| n.unit.is_none()) {
+                    self.written_with_points.add(row, text, 0.0);
                 }
             }
         }
@@ -248,8 +249,8 @@ impl Profile {
         let problem = |kind| self.texts.problem(kind);
         let doubt = if self.decimal_commas == count {
             problem(ProblemKind::DecimalComma)
-        } else if self.thousands_by_comma.cells > 0 && 2 * self.thousands_by_comma.cells >= count {
-            self.thousands_by_comma.problem(ProblemKind::ThousandsByComma)
+        } else if self.written_with_points.cells > 0 && 2 * self.written_with_points.cells >= count {
+            self.written_with_points.problem(ProblemKind::NoDecimalComma)
         } else if self.dates == count {
             problem(ProblemKind::Dates)
         } else if count < self.numbers.cells {
@@ -469,7 +470,8 @@ mod tests {
         let both = ProblemKind::AmbiguousMark { fraction: 83.425, thousands: 83425.0 };
         assert_eq!(refused(&["83,425", "83,675"], Comma), both);
         assert_eq!(refused(&["83.425", "83.675"], Comma), both);
-        assert_eq!(refused(&["1,234,567", "2,345,678"], Comma), ProblemKind::ThousandsByComma);
+        assert_eq!(refused(&["1,234,567", "2,345,678"], Comma), ProblemKind::NoDecimalComma);
+        assert_eq!(refused(&["0.5", "1.25"], Comma), ProblemKind::NoDecimalComma);
         // One cell can settle what the others mean.
         assert!(decide(&["83,425", "0,5"], Comma, None).is_ok());
         assert!(decide(&["83.425", "1.234,5"], Comma, None).is_ok());
