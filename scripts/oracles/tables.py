@@ -135,7 +135,7 @@ def text_tables():
     settled = numbers(83425, 1683675, remark=thousands)
     table("settled-semicolons.csv", "a;b\n83,425;1\n1,683,675;2\n", a=settled, b=two)
     by_comma = csv(a=["1,234,567", "2,345,678"])
-    table("thousands-by-comma.csv", by_comma, "--decimal ,", a=refused("separated by commas"))
+    table("thousands-by-comma.csv", by_comma, "--decimal ,", a=refused("without decimal commas"))
     as_asked = "--decimal , --column a=number"
     table("ambiguous-as-asked.csv", csv(a=["83,425", "83,675"]), as_asked, a=numbers(83.425, 83.675))
 

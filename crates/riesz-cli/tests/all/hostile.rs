@@ -360,7 +360,7 @@ fn decimal_commas() {
         ),
         (
             "predict pointed.riesz rows.csv --delimiter ;",
-            "holds numbers with decimal commas (row 1 (line 2) is '0,5'): give --decimal ,",
+            "is '0,5', which has a decimal comma: give --decimal ,",
         ),
         (
             "fit pointed.csv --decimal , --target y -o m.riesz",
