@@ -5,7 +5,7 @@ mod discrepancy;
 mod question;
 mod settings;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use riesz::Table;
@@ -16,9 +16,11 @@ pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
 pub use settings::{OfModel, Protected, SettingArgs};
 
+use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::csv::Decimal;
-use crate::io::input::TableFile;
+use crate::io::input::{OpenTable, TableFile};
+use crate::io::svmlight::SvmlightRows;
 use crate::io::typing::{Strays, WhenMissing, WhenUnseen, typical};
 
 /// Options of every command.
@@ -103,12 +105,79 @@ pub struct TableArgs {
     /// How CSV files write numbers: 0.5 or 0,5
     #[arg(long, value_name = "MARK", value_enum, default_value_t, hide_possible_values = true)]
     pub decimal: Decimal,
+    /// Names of the features of LIBSVM data files, where a command takes them.
+    #[arg(skip)]
+    pub features: Vec<String>,
 }
 
 impl TableArgs {
     /// The table at `path`.
     pub fn source(&self, path: &Path) -> TableFile {
-        TableFile { path: path.to_path_buf(), delimiter: self.delimiter, decimal: self.decimal }
+        let (delimiter, decimal) = (self.delimiter, self.decimal);
+        TableFile { path: path.to_path_buf(), delimiter, decimal, features: self.features.clone() }
+    }
+}
+
+/// What the features of LIBSVM's files are called.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "LIBSVM files")]
+pub struct FeatureNames {
+    /// Names of the features 1, 2, … of LIBSVM models and data files, in this order: the columns of other
+    /// tables that they are
+    /// [default: x0, x1, …]
+    #[arg(long, value_name = "COL,…", value_delimiter = ',')]
+    pub columns: Vec<String>,
+}
+
+impl FeatureNames {
+    /// The names of the features, if they were given.
+    pub fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|name| name.trim().to_string()).collect()
+    }
+
+    /// How to read tables, whose features have these names where they are LIBSVM data files.
+    pub fn tables(&self, table: &TableArgs) -> TableArgs {
+        TableArgs { features: self.names(), ..table.clone() }
+    }
+
+    /// Opens a table, and says how a LIBSVM data file was read.
+    pub fn open(&self, table: &TableArgs, path: &Path, console: &Console) -> Result<OpenTable> {
+        let rows = self.tables(table).source(path).open()?;
+        let notes = rows.svmlight().map_or_else(Vec::new, SvmlightRows::notes);
+        notes.iter().for_each(|note| console.note(format!("note: {note}")));
+        Ok(rows)
+    }
+}
+
+/// What LIBSVM's files do not say.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "LIBSVM files")]
+pub struct FeatureArgs {
+    /// Their names.
+    #[command(flatten)]
+    pub called: FeatureNames,
+    /// Range file of 'svm-scale -s' for a LIBSVM model that was fitted on scaled data: rows are then given
+    /// as they are, unscaled,
+    /// and outputs are in the units of the target, if that was scaled too
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub scale: Option<PathBuf>,
+}
+
+impl FeatureArgs {
+    /// As [`FeatureNames::tables`].
+    pub fn tables(&self, table: &TableArgs) -> TableArgs {
+        self.called.tables(table)
+    }
+
+    /// As [`FeatureNames::open`].
+    pub fn open(&self, table: &TableArgs, path: &Path, console: &Console) -> Result<OpenTable> {
+        self.called.open(table, path, console)
+    }
+
+    /// An option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let options = [("--scale", self.scale.is_some()), ("--columns", !self.called.columns.is_empty())];
+        options.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
     }
 }
 

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz::expansion::{Link, ProbabilityLink};
 use riesz::explanation::{Exactness, Fact, Sampling};
 use riesz::format::model::SavedModel;
 use riesz::{Column, ColumnKind, Expansion, Explanation};
 use serde_json::{Value, json};
 
-use crate::args::Global;
+use crate::args::{FeatureArgs, Global};
 use crate::console::aligned;
 use crate::failure::Result;
 use crate::io::models::{Found, read_any};
@@ -27,12 +28,15 @@ pub struct Args {
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// What LIBSVM's files do not say.
+    #[command(flatten)]
+    pub features: FeatureArgs,
 }
 
 /// Prints a card.
 pub fn run(args: &Args, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
-    let (facts, record) = match read_any(&args.file, &[])? {
+    let (facts, record) = match read_any(&args.file, None, &args.features)? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
         Found::Explanation(saved, format) => {
             let explanation = saved.explanation;
@@ -81,6 +85,20 @@ fn shortened(names: &[String], most: usize) -> String {
     format!("{}, … {} in all", names[..most].join(", "), names.len())
 }
 
+/// Where a classifier's probabilities come from.
+fn probability_words(saved: &SavedModel) -> Option<&'static str> {
+    let latent =
+        matches!(saved.model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+    match ProbabilityLink::of_model(&saved.model) {
+        _ if saved.model.classes.is_empty() => None,
+        Some(ProbabilityLink::Platt(_)) => Some("from decision values, by probA and probB"),
+        Some(_) => Some("from outputs"),
+        None if latent && saved.covariance.is_some() => Some("averages over the posterior"),
+        None if latent => Some("none: they need the posterior"),
+        None => Some("none"),
+    }
+}
+
 fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     let model = &saved.model;
     let columns: Vec<String> = model.columns().iter().map(column_words).collect();
@@ -93,6 +111,9 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     facts.push(Fact::new("outputs", shortened(&model.output_names, 30)));
     if !model.classes.is_empty() {
         facts.push(Fact::new("classes", shortened(&model.classes, 30)));
+    }
+    if let Some(words) = probability_words(saved) {
+        facts.push(Fact::new("probabilities", words));
     }
     let held = match &saved.covariance {
         Some(own) if own.is_of_data() => "held",

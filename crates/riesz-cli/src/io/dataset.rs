@@ -132,7 +132,8 @@ impl Dataset {
 
     fn table(&self, file: usize) -> TableFile {
         let decimal = if self.comma { Decimal::Comma } else { Decimal::Point };
-        TableFile { path: self.files[file].path.clone(), delimiter: self.delimiter, decimal }
+        let like = TableFile::from_path(&self.files[file].path);
+        TableFile { delimiter: self.delimiter, decimal, ..like }
     }
 
     /// The first file.
@@ -320,7 +321,7 @@ mod tests {
         write("one.parquet", &[100, 70]);
         write("two.parquet", &[30]);
         std::fs::write(folder.path().join("three.csv"), "y,b,a\n7,9,0.5\n8,10,1.5\n").unwrap();
-        let like = TableFile { path: PathBuf::new(), delimiter: None, decimal: Decimal::Point };
+        let like = TableFile::from_path(Path::new(""));
         let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
         let features = data.features(&["b".into(), "a".into()], &["b".into()], &Console::new(true)).unwrap();
         assert_eq!(features[0].kind, ColumnKind::Categorical { levels: vec!["9".into(), "10".into()] });

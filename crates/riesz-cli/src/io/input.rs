@@ -13,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::io::chunk::Chunk;
 use crate::io::csv::{CsvRows, Decimal};
 use crate::io::parquet::ParquetRows;
+use crate::io::svmlight::{self, SvmlightRows};
 
 /// Where rows come from, and how to read them.
 #[derive(Debug, Clone)]
@@ -23,11 +24,17 @@ pub struct TableFile {
     pub delimiter: Option<u8>,
     /// How its numbers are written, if it is CSV.
     pub decimal: Decimal,
+    /// Names of the features 1, 2, … of a LIBSVM data file.
+    pub features: Vec<String>,
 }
+
+/// Bytes that are looked at to tell a LIBSVM data file: its first row may be wide.
+const LOOKED_AT: u64 = 1 << 16;
 
 enum TableReader {
     Csv(CsvRows),
     Parquet(Box<ParquetRows>),
+    Svmlight(Box<SvmlightRows>),
 }
 
 /// An open table.
@@ -42,6 +49,12 @@ pub struct OpenTable {
 }
 
 impl TableFile {
+    /// A file that says itself how to read it.
+    pub fn from_path(path: &Path) -> Self {
+        let (delimiter, decimal) = (None, Decimal::default());
+        Self { path: path.to_path_buf(), delimiter, decimal, features: Vec::new() }
+    }
+
     /// The separator where none is given: spreadsheets that write decimal commas separate columns by semicolons.
     fn separator(&self) -> u8 {
         match self.decimal {
@@ -74,11 +87,17 @@ impl TableFile {
                 TableReader::Parquet(Box::new(ParquetRows::open(Bytes::from(magic), &name)?))
             }
             _ => {
-                let tab = extension.is_some_and(|e| e == "tsv" || e == "tab");
-                let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { self.separator() });
+                source.by_ref().take(LOOKED_AT).read_to_end(&mut magic).map_err(fail)?;
+                let sparse = svmlight::recognises(&magic);
                 // What was looked at is put in front again.
                 let rest = Box::new(std::io::Cursor::new(magic).chain(source));
-                TableReader::Csv(CsvRows::open(rest, delimiter, self.decimal, &name)?)
+                let tab = extension.is_some_and(|e| e == "tsv" || e == "tab");
+                let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { self.separator() });
+                if sparse {
+                    TableReader::Svmlight(Box::new(SvmlightRows::open(rest, &self.features, &name)?))
+                } else {
+                    TableReader::Csv(CsvRows::open(rest, delimiter, self.decimal, &name)?)
+                }
             }
         };
         Ok(OpenTable { path: Some(self.path.clone()), ..OpenTable::new(name, kind)? })
@@ -103,6 +122,7 @@ impl OpenTable {
         let header = match &kind {
             TableReader::Csv(rows) => rows.header().to_vec(),
             TableReader::Parquet(rows) => rows.header().to_vec(),
+            TableReader::Svmlight(rows) => rows.header().to_vec(),
         };
         let mut sorted: Vec<&String> = header.iter().collect();
         sorted.sort_unstable();
@@ -123,7 +143,7 @@ impl OpenTable {
     /// What the file says under `key` beside its columns; CSV files say nothing.
     pub fn note(&self, key: &str) -> Option<String> {
         match &self.kind {
-            TableReader::Csv(_) => None,
+            TableReader::Csv(_) | TableReader::Svmlight(_) => None,
             TableReader::Parquet(rows) => rows.note(key),
         }
     }
@@ -131,7 +151,7 @@ impl OpenTable {
     /// Rows of its row groups; none of text, whose rows are not known before they are read.
     pub fn groups(&self) -> Vec<u64> {
         match &self.kind {
-            TableReader::Csv(_) => Vec::new(),
+            TableReader::Csv(_) | TableReader::Svmlight(_) => Vec::new(),
             TableReader::Parquet(rows) => rows.groups(),
         }
     }
@@ -143,11 +163,20 @@ impl OpenTable {
         }
     }
 
+    /// The rows, if this is a LIBSVM data file.
+    pub fn svmlight(&self) -> Option<&SvmlightRows> {
+        match &self.kind {
+            TableReader::Svmlight(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
     /// The places of the columns `names`.
     pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
         let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
         let place = |name: &String| {
-            places.get(name).copied().ok_or_else(|| {
+            let beyond = || self.svmlight().and_then(|rows| rows.place(name));
+            places.get(name).copied().or_else(beyond).ok_or_else(|| {
                 let known = listed(&self.header);
                 Failure::input(format!(
                     "{}: there is no column '{name}'; the columns are: {known}",
@@ -163,6 +192,7 @@ impl OpenTable {
         let mut chunk = match &mut self.kind {
             TableReader::Csv(rows) => rows.next(wanted, limit)?,
             TableReader::Parquet(rows) => rows.next(wanted, limit)?,
+            TableReader::Svmlight(rows) => rows.next(wanted, limit),
         };
         if let Some(chunk) = &mut chunk {
             chunk.first = self.next;

@@ -13,6 +13,7 @@ pub mod names;
 pub mod output;
 pub mod parquet;
 pub mod picture;
+pub mod svmlight;
 pub mod typing;
 pub mod values;
 pub mod write;
