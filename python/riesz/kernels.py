@@ -40,6 +40,7 @@ __all__ = [
     "Polynomial",
     "Product",
     "RationalQuadratic",
+    "Sigmoid",
     "Sum",
 ]
 
@@ -451,6 +452,17 @@ class Polynomial(Kernel):
     degree: int = 3
     gamma: float = 1.0
     coef0: float = 1.0
+    columns: Columns = None
+
+
+@dataclass(frozen=True, repr=False)
+class Sigmoid(Kernel):
+    """``tanh(gamma Σ_c u_c v_c + coef0)``. It is neither positive definite nor a product over columns: support
+    vector machines have it, as LIBSVM's, and their values are found from their predictions, given a background.
+    """
+
+    gamma: float = 1.0
+    coef0: float = 0.0
     columns: Columns = None
 
 

@@ -37,6 +37,7 @@ mod kernel_shap;
 mod kernels;
 mod landmarks;
 mod libsvm;
+mod libsvm_files;
 mod logistic;
 mod meetings;
 mod models;
