@@ -47,14 +47,16 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         if any(output.is_log for output in outputs):
             explained = _botorch.LOG_MEAN
             own = lambda X: np.column_stack([output.function(X) for output in outputs])
-    except UnsupportedModelError as error:
-        refusal = error
+    except Exception as error:
+        # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as they are.
+        refusal = error if isinstance(error, UnsupportedModelError) else _not_read(model, error)
         if rows is not None:
             _check_has_mean(function, rows[:1])
     return Imported(
         blocks,
         explained,
-        [] if rows is None else numbered(rows.shape[1]),
+        # A multi-task model takes rows with and without the task.
+        [] if rows is None or hasattr(model, "num_non_task_features") else numbered(rows.shape[1]),
         type(model).__name__,
         [f"y{o}" for o in range(len(members))] if len(members) > 1 else [],
         own,
@@ -63,6 +65,13 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         rows=None if rows is None else moved_rows(rows),
         tolerance=SINGLE_TOLERANCE if _is_single(model) else TOLERANCE,
         may_do_more=True,
+    )
+
+
+def _not_read(model: Any, error: Exception) -> UnsupportedModelError:
+    what = str(error).splitlines()
+    return UnsupportedModelError(
+        f"the {type(model).__name__} cannot be read as a kernel and a mean: {what[0] if what else type(error).__name__}"
     )
 
 

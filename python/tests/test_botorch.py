@@ -4,7 +4,10 @@ BoTorch comes with gigabytes of PyTorch, which `scripts/test` does not install: 
 `test_saved_botorch.py` checks the reading of transforms without it.
 """
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import riesz
@@ -18,9 +21,11 @@ from botorch.models import (  # noqa: E402
     MixedSingleTaskGP,
     ModelListGP,
     MultiTaskGP,
+    PairwiseGP,
     SingleTaskGP,
     SingleTaskVariationalGP,
 )
+from botorch.models.deterministic import GenericDeterministicModel  # noqa: E402
 from botorch.models.transforms import input as inputs  # noqa: E402
 from botorch.models.transforms import outcome as outcomes  # noqa: E402
 from gpytorch import kernels as gk  # noqa: E402
@@ -244,6 +249,35 @@ def test_models_of_other_kinds_are_estimated(study):
         explanation = explainer(rows[20:21])
         expected = interventional(mean_of(model), rows[20], rows[:5])
         np.testing.assert_allclose(explanation.values[0], expected, atol=1e-6 * np.abs(y).max())
+
+
+def test_tasks_preferences_and_functions(study):
+    X, y = study
+    Xt, Yt = torch.as_tensor(X), torch.as_tensor(y[:, None])
+    tasks = MultiTaskGP(torch.cat([Xt, torch.arange(40)[:, None] % 2], dim=1).double(), Yt, task_feature=-1)
+    pairs = PairwiseGP(Xt, torch.tensor([[0, 1], [2, 3], [5, 4], [7, 1]]), input_transform=inputs.Normalize(3))
+    function = GenericDeterministicModel(lambda rows: torch.stack([rows.sum(-1), rows.prod(-1)], dim=-1), num_outputs=2)
+    for model in (tasks, pairs, function):
+        explanation = riesz.Explainer(model, X[:5])(X[20:21])
+        expected = interventional(mean_of(model), X[20], X[:5])
+        np.testing.assert_allclose(explanation.values[0], expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_rows_are_arrays_tensors_and_frames(study):
+    X, y = study
+    model = fitted(X, y, input_transform=inputs.Normalize(3))
+    expected = riesz.Explainer(model, X[:6])(X[20:22])
+    found = riesz.Explainer(model, torch.as_tensor(X[:6]))(torch.as_tensor(X[20:22]))
+    np.testing.assert_array_equal(found.values, expected.values)
+    frame = pd.DataFrame(X, columns=["time", "heat", "kind"])
+    named = riesz.Explainer(model, frame[:6])(frame[20:22])
+    assert named.feature_names == ["time", "heat", "kind"]
+    np.testing.assert_array_equal(named.values, expected.values)
+    again = pickle.loads(pickle.dumps(riesz.Explainer(model, X[:6])))
+    np.testing.assert_array_equal(again(X[20:22]).values, expected.values)
+    with pytest.raises(ValueError, match="column 'x0' becomes nan"):
+        logged = fitted(X, y, input_transform=chained(a=inputs.Log10(indices=[0]), b=inputs.Normalize(3)))
+        riesz.Explainer(logged, X[:6])(-X[:1])
 
 
 class Squeezed(inputs.Normalize):

@@ -191,6 +191,28 @@ def test_models_of_other_kinds_are_estimated_from_their_own_mean(data):
         assert explanation.output_names == (["y"] if model is approximate else ["y0", "y1"])
 
 
+class Deep(Process):
+    """A network before the kernel."""
+
+    def __init__(self, X, y):
+        super().__init__(X, y, settled(gk.ScaleKernel(gk.RBFKernel(ard_num_dims=2))))
+        self.features = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Tanh())
+
+    def forward(self, x):
+        return super().forward(self.features(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kernels_behind_a_network_are_estimated(data):
+    X, y = data
+    torch.manual_seed(1)
+    model = Deep(X, y).double()
+    with pytest.raises(riesz.UnsupportedModelError, match="the Deep cannot be read as a kernel and a mean"):
+        riesz.Explainer(model)
+    values = riesz.Explainer(model, X[:4])(X[20:21]).values
+    np.testing.assert_allclose(values[0], interventional(mean_of(model), X[20], X[:4]), atol=1e-8)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_linear_mean_is_exact(data):
     X, y = data

@@ -1,5 +1,6 @@
 """What a person sees who lists the package and its modules: everything that is there for them, and nothing else."""
 
+import ast
 import importlib
 import pathlib
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 import riesz
+from riesz import _core
 
 PUBLIC = sorted(
     path.stem
@@ -32,6 +34,18 @@ def test_modules_list_what_is_theirs(name):
     assert dir(module) == sorted(module.__all__)
     for one in module.__all__:
         assert not one.startswith("_") and getattr(module, one) is not None
+
+
+def test_the_stub_of_the_compiled_half_is_complete():
+    stub = ast.parse((pathlib.Path(riesz.__file__).parent / "_core.pyi").read_text())
+    declared = {node.name for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    declared |= {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
+    assert {name for name in dir(_core) if not name.startswith("__")} == {one for one in declared if not one.startswith("_")}
+    for node in stub.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            own = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+            own |= {inner.target.id for inner in node.body if isinstance(inner, ast.AnnAssign)}
+            assert {name for name in vars(getattr(_core, node.name)) if not name.startswith("__")} <= own, node.name
 
 
 def test_scikit_learn_is_loaded_when_it_is_needed():
