@@ -19,6 +19,9 @@ from .kernels import Kernel
 #: Rows at which expansions are compared with their model.
 CHECKED = 16
 
+#: Numbers that sparse support vectors are written out to.
+MOST_NUMBERS = 100_000_000
+
 #: The largest difference between a model's prediction and that of its expansions, relative to their size: see :func:`compare`.
 TOLERANCE = 1e-6
 
@@ -195,6 +198,12 @@ def expansion_of(
     names: list[str] | None = None,
 ) -> Expansion:
     """An expansion whose columns are the user's, or have these names."""
+    size = int(np.prod(points.shape)) if hasattr(points, "toarray") else 0
+    if size > MOST_NUMBERS:
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} has {points.shape[0]} support vectors of {points.shape[1]} columns, which would take "
+            f"{size * 8 / 1e9:.1f} GB written out, and at most {MOST_NUMBERS * 8 / 1e9:.1f} GB are"
+        )
     points = as_cells(points).astype(np.float64)
     names = names_in(model, points.shape[1]) if names is None else names
     try:

@@ -134,6 +134,16 @@ def test_what_is_not_exact_is_valued_by_coalitions_or_estimated():
     agrees(probable, lambda texts: np.outer(probable.decision_function(texts), [-1, 1]), False, short, link="logit")
 
 
+def test_sparse_support_vectors_are_not_written_out_beyond_a_size():
+    texts = [f"{text} {k}th" for k in range(15) for text in TEXTS]
+    model = make_pipeline(HashingVectorizer(norm=None), SVC(C=0.01)).fit(texts, np.tile(LABELS, 15))
+    assert len(model[-1].support_) * 2**20 > 1e8
+    explainer = riesz.Explainer(model)
+    assert "support vectors of 1048576 columns, which would take" in explainer.reason
+    expected = enumerated(model.decision_function, "a bad plot", ["bad", "plot"])
+    np.testing.assert_allclose(explainer(["a bad plot"]).values[0], expected, atol=1e-9)
+
+
 def test_n_grams_are_players_where_the_vectoriser_counts_them():
     model = make_pipeline(CountVectorizer(ngram_range=(1, 2)), Ridge()).fit(TEXTS, np.arange(8.0))
     explanation = riesz.Explainer(model)(["a good film"])
