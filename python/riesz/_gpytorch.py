@@ -51,7 +51,7 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as they are.
         refusal = error if isinstance(error, UnsupportedModelError) else _not_read(model, error)
         if rows is not None:
-            _check_has_mean(function, rows[:1])
+            _check_has_mean(function, rows[:2], refusal)
     return Imported(
         blocks,
         explained,
@@ -75,12 +75,12 @@ def _not_read(model: Any, error: Exception) -> UnsupportedModelError:
     )
 
 
-def _check_has_mean(function: Callable[[Any], np.ndarray], rows: np.ndarray) -> None:
-    """Raises what a posterior without a mean raises; what else goes wrong is said where values are asked for."""
+def _check_has_mean(function: Callable[[Any], np.ndarray], rows: np.ndarray, refusal: UnsupportedModelError) -> None:
+    """Refuses a model that has neither exact values nor a mean a row; what else goes wrong is said where values are asked for."""
     try:
         function(rows)
     except UnsupportedModelError as error:
-        raise error from None
+        raise UnsupportedModelError(f"{refusal}; {error}") from None
     except Exception:
         return
 

@@ -292,12 +292,21 @@ class Forward(SingleTaskGP):
 
 def test_what_is_not_read_is_named_and_estimated(study):
     X, y = study
-    power = fitted(X, y, outcome_transform=outcomes.Power(0.5))
-    with pytest.raises(riesz.UnsupportedModelError, match="Power"):
-        riesz.Explainer(power, X[:5])
+    points = torch.tensor([[0.1, 0.2, 0.3], [0.0, 0.1, -0.1]]).double()
+    for model, culprit in [
+        (fitted(X, y, outcome_transform=outcomes.Power(0.5)), "transformed by Power.*the posterior .* has no mean"),
+        (fitted(X, y, outcome_transform=outcomes.Bilog()), "transformed by Bilog"),
+        (
+            fitted(X, y, input_transform=inputs.InputPerturbation(points)),
+            "input transform InputPerturbation.*2 rows with the shape",
+        ),
+    ]:
+        with pytest.raises(riesz.UnsupportedModelError, match=culprit):
+            riesz.Explainer(model, X[:5])
     Yt = torch.as_tensor(y[:, None])
     for model, culprit in [
         (fitted(X, y, input_transform=Squeezed(3)), "Squeezed"),
+        (fitted(X, y, input_transform=inputs.InteractionFeatures([0, 1])), "InteractionFeatures"),
         (Forward(torch.as_tensor(X), Yt, input_transform=inputs.Normalize(3)), "does not predict"),
     ]:
         with pytest.raises(riesz.UnsupportedModelError, match=culprit):
