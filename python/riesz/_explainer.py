@@ -285,7 +285,7 @@ class Explainer:
             warnings.warn(message, stacklevel=3)
         self._cores, self._budget = [], {name: value for name, value in budget.items() if name != "covariance"}
         self.feature_names, self._players, self.game = [], [], "baseline"
-        self._imported = Imported([], "outputs", [], texts.kind, [])
+        self._imported = Imported([], texts.explained, [], texts.kind, [])
         self.exactness, self.reason = "exact" if texts.reason is None else "estimated", texts.reason
 
     def _explain_text(self, imported: Imported, groups: dict[str, list[str]] | None) -> Explanation:

@@ -221,8 +221,11 @@ def moved_rows(points: np.ndarray) -> np.ndarray:
 
 def some_rows(X: Any) -> Any:
     """Up to :data:`CHECKED` rows, spread over those of ``X``, in the same form."""
-    count = len(as_cells(X))
+    count = X.shape[0] if hasattr(X, "shape") else len(X)
     places = slice(0, count, max(1, -(-count // CHECKED)))
+    if hasattr(X, "iloc"):
+        # Rows by their places, whatever their labels.
+        return X.iloc[places]
     return X.tocsr()[places] if hasattr(X, "tocsr") else X[places]
 
 

@@ -62,8 +62,8 @@ class Texts:
         Whether the model knows a word; the others change nothing.
     imported
         The model as one of rows that say which of the distinct words of a text are there, given the text and these.
-    kind
-        What kind of model it is, for people.
+    kind, explained
+        What kind of model it is and what its outputs are, for people.
     reason
         Why values are estimated; ``None`` if they are exact.
     """
@@ -74,9 +74,11 @@ class Texts:
         known: Callable[[str], bool],
         imported: Callable[[str, list[str]], Imported],
         kind: str,
+        explained: str,
         reason: str | None,
     ) -> None:
-        self.words, self.known, self.imported, self.kind, self.reason = words, known, imported, kind, reason
+        self.words, self.known, self.imported, self.kind = words, known, imported, kind
+        self.explained, self.reason = explained, reason
 
 
 def texts_of(model: Any, probabilities: bool, link: str) -> Texts | None:
@@ -146,7 +148,7 @@ def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> 
 
 
 def _put_together(texts, documents, counts, columns, players, place, found, output_names) -> Explanation:
-    n, explained = len(documents), ""
+    n = len(documents)
     alone = [None if own is None else own._core for _, own in found]
     some = next((own for own in alone if own is not None), None)
     if some is not None and some.subsets is not None:
@@ -158,7 +160,6 @@ def _put_together(texts, documents, counts, columns, players, place, found, outp
     values, errors = np.zeros((n, len(players), m)), np.zeros((n, len(players), m))
     base, predictions, bound = np.zeros((n, m)), np.zeros((n, m)), np.zeros((n, m))
     for i, ((imported, _), own) in enumerate(zip(found, alone)):
-        explained = imported.explained
         if own is None:
             base[i] = predictions[i] = empty[i]
             continue
@@ -195,7 +196,7 @@ def _put_together(texts, documents, counts, columns, players, place, found, outp
         provenance={
             "game": "baseline",
             "absent": "an absent word is left out of the text",
-            "model": {"model": texts.kind, "explained": explained},
+            "model": {"model": texts.kind, "explained": texts.explained},
             "run": run,
         },
     )
@@ -250,7 +251,8 @@ class _Vectorized:
 
     def texts(self) -> Texts:
         known = (lambda word: True) if self.vocabulary is None else self.vocabulary.__contains__
-        return Texts(self.analyze, known, self._imported, self.kind, None if self.reason is None else str(self.reason))
+        reason = None if self.reason is None else str(self.reason)
+        return Texts(self.analyze, known, self._imported, self.kind, self.read.explained, reason)
 
     def _column_owners(self) -> list[int]:
         """The column of the vectoriser that each column of the model is made of."""
@@ -459,4 +461,4 @@ def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
         of_presence = lambda rows: function([without(own) for own in as_cells(rows) != 0])
         return Imported([], explained, list(words), kind, list(read.output_names), of_presence, reason)
 
-    return Texts(pattern.findall, lambda word: True, imported, kind, str(reason))
+    return Texts(pattern.findall, lambda word: True, imported, kind, explained, str(reason))

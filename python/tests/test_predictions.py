@@ -299,6 +299,9 @@ def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
         assert riesz.Explainer(model.predict, far[:4])(far[:1]).certificate.holds
         del model.predict
         assert riesz.Explainer(model, far)(far[:1]).certificate.holds
+    # Labels of rows are no places.
+    frame = pd.DataFrame(X, index=np.linspace(5.0, 0.1, len(X)), columns=list("abcd"))
+    assert riesz.Explainer(SVR().fit(frame, y), frame)(frame[:2]).certificate.holds
     # However small the outcome is.
     tiny = SVR(epsilon=1e-12, C=1e-7).fit(X, 1e-9 * y)
     own = tiny.predict
