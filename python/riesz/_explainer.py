@@ -688,7 +688,7 @@ def _logit(model: Any, probabilities: bool) -> Any:
     if probabilities:
         raise ValueError("link='logit' explains log-odds, and probabilities=True probabilities: choose one")
     if not hasattr(model, "predict_proba"):
-        raise ValueError(f"link='logit': a {type(model).__name__} has no predict_proba, whose log-odds they are")
+        raise TypeError(f"link='logit': a {type(model).__name__} has no predict_proba, whose log-odds they are")
     return log_odds(model)
 
 

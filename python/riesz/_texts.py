@@ -239,7 +239,9 @@ class _Vectorized:
             what = "log-odds of the probabilities" if link == "logit" else "probabilities (predict_proba)"
             if not hasattr(self.last, "predict_proba"):
                 asked = "link='logit'" if link == "logit" else "probabilities = True"
-                raise ValueError(f"{asked}: a {type(self.last).__name__} has no predict_proba")
+                raise (TypeError if link == "logit" else ValueError)(
+                    f"{asked}: a {type(self.last).__name__} has no predict_proba"
+                )
             function = log_odds(self.last) if link == "logit" else self.last.predict_proba
             self.reason = UnsupportedModelError("probabilities are no expansion")
             self.read = Imported([], what, [], self.kind, class_names(self.last), function, self.reason)

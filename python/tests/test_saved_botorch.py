@@ -14,7 +14,7 @@ from riesz import _botorch
 from riesz._data import numbered
 from riesz._imported import Imported, Part, mapped
 
-CASES = json.loads((pathlib.Path(__file__).parent / "data/botorch.json").read_text())["cases"]
+CASES = json.loads((pathlib.Path(__file__).parent / "saved/botorch.json").read_text())["cases"]
 
 
 class Numbers(np.ndarray):

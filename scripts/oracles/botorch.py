@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes python/tests/data/botorch.json: models of BoTorch as numbers, and the Shapley values of their posterior means.
+"""Writes python/tests/saved/botorch.json: models of BoTorch as numbers, and the Shapley values of their posterior means.
 
 Values are enumerated over all coalitions of `model.posterior(X).mean`, in the user's columns and units, so that the reading
 of transforms is tested where BoTorch is not installed. Needs botorch.
@@ -22,7 +22,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import input as inputs
 from botorch.models.transforms import outcome as outcomes
 
-TARGET = pathlib.Path(__file__).parents[2] / "python/tests/data/botorch.json"
+TARGET = pathlib.Path(__file__).parents[2] / "python/tests/saved/botorch.json"
 
 
 def shapley(value, d):
