@@ -444,6 +444,8 @@ class Explainer:
         _, absent, _, facts = parts[0].provenance
         if parts[0].sampling is not None:
             run["estimated because"] = (self._sampled_because(budget) if self._cores else self.reason) or ""
+        elif not self._cores and imported.refusal is not None:
+            run["valued by all coalitions because"] = str(imported.refusal)
         if self._cores and imported.parts[0].expansion._takes_unseen:
             run |= _unseen(parts[0])
         told = iter(zip(parts, used))

@@ -68,6 +68,7 @@ def test_regressors_are_explained_by_their_predictions(name, data):
     model = REGRESSORS[name].fit(X, y)
     explanation = agrees(model, model.predict, X)
     assert explanation.output_names == ["y"] and explanation.provenance.model["explained"] == "prediction"
+    assert "calls of its predictions" in explanation.provenance.run["valued by all coalitions because"]
     with pytest.raises(riesz.UnsupportedModelError, match="not a kernel model that riesz reads.* given a background"):
         riesz.Explainer(model)
 
