@@ -86,11 +86,33 @@ def texts_of(model: Any, probabilities: bool, link: str) -> Texts | None:
     while hasattr(model, "best_estimator_"):
         model = model.best_estimator_
     steps = [(name, step) for name, step in getattr(model, "steps", []) if step not in (None, "passthrough")]
-    if len(steps) > 1 and type(steps[0][1]).__name__ in VECTORIZERS and type(steps[0][1]).__module__.startswith("sklearn."):
+    if len(steps) > 1 and _is_vectorizer(steps[0][1]):
         return _Vectorized(model, [step for _, step in steps], probabilities, link).texts()
-    if _is_over_texts(model):
+    if _is_over_texts(model) or not isinstance(model, type) and _takes_texts(model):
         return _whole_texts(model, probabilities, link)
     return None
+
+
+def _is_vectorizer(step: Any) -> bool:
+    return type(step).__name__ in VECTORIZERS and type(step).__module__.startswith("sklearn.")
+
+
+def _takes_texts(model: Any) -> bool:
+    """Whether a model of scikit-learn, or each of those that it is made of, has a text vectoriser for all of its input."""
+    if not type(model).__module__.startswith("sklearn."):
+        return False
+    if hasattr(model, "steps"):
+        first = next((step for _, step in model.steps if step not in (None, "passthrough")), None)
+        named = [step for _, step in model.steps]
+        # Texts may be cleaned before they are counted.
+        cleaned = type(first).__name__ == "FunctionTransformer" and any(map(_is_vectorizer, named))
+        return first is not None and (_is_vectorizer(first) or cleaned or _takes_texts(first))
+    if hasattr(model, "transformer_list"):
+        return all(_is_vectorizer(part) or _takes_texts(part) for _, part in model.transformer_list)
+    members = getattr(model, "calibrated_classifiers_", None) or getattr(model, "estimators_", None)
+    members = [getattr(model, "estimator_", None)] if members is None else members
+    members = [getattr(one, "estimator", one) if hasattr(one, "calibrators") else one for one in list(members)]
+    return bool(members) and all(one is not None and _takes_texts(one) for one in members)
 
 
 def texts_in(X: Any) -> list[str]:
@@ -443,9 +465,7 @@ def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
     """A model of texts that are taken apart into words here."""
     pattern = re.compile(r"\w+")
     kind = type(model).__name__
-    reason = UnsupportedModelError(
-        f"the kernel of the {kind} is one of whole texts, so its values come from calls of its predictions"
-    )
+    reason = UnsupportedModelError(f"a {kind} of whole texts is not read, so its values come from calls of its predictions")
     read = read_predictions(model, reason)
     function, explained = read.function, read.explained
     if link == "logit":

@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import GenericKernelMixin, Kernel, StationaryKernelMixin
@@ -14,8 +15,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import MultinomialNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from sklearn.svm import SVC, LinearSVC
 
 import riesz
@@ -150,6 +151,27 @@ def test_n_grams_are_players_where_the_vectoriser_counts_them():
     assert explanation.feature_names == ["good", "film", "good film"]
     slopes = [model[-1].coef_[model[0].vocabulary_[name]] for name in explanation.feature_names]
     np.testing.assert_allclose(explanation.values[0], slopes, atol=1e-12)
+
+
+def test_other_models_of_texts_are_asked_for_what_they_predict():
+    text, words = "a good plot", ["a", "good", "plot"]
+    tfidf = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    union = make_union(TfidfVectorizer(), CountVectorizer(analyzer="char", ngram_range=(1, 2)))
+    clean = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    for model, method in [
+        (CalibratedClassifierCV(tfidf, cv=2), "predict_proba"),
+        (VotingClassifier([("a", tfidf), ("b", tfidf)], voting="soft"), "predict_proba"),
+        (make_pipeline(union, LogisticRegression()), "predict_proba"),
+        (make_pipeline(clean, TfidfVectorizer(), LogisticRegression()), "predict_proba"),
+    ]:
+        f = getattr(model.fit(TEXTS, LABELS), method)
+        explanation = riesz.Explainer(model)([text])
+
+        def value(mask):
+            return f([" ".join(word for word, on in zip(words, mask) if on)])[0]
+
+        np.testing.assert_allclose(explanation.values[0], shapley(value, 3), atol=1e-9)
+        assert explanation.feature_names == words and explanation.output_names == ["con", "pro"]
 
 
 def test_groups_of_words():
