@@ -83,14 +83,14 @@ class Texts:
 
 def texts_of(model: Any, probabilities: bool, link: str) -> Texts | None:
     """``model`` as one of texts; ``None`` if it is one of rows."""
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    steps = [(name, step) for name, step in getattr(model, "steps", []) if step not in (None, "passthrough")]
-    if len(steps) > 1 and _is_vectorizer(steps[0][1]):
-        return _Vectorized(model, [step for _, step in steps], probabilities, link).texts()
-    if _is_over_texts(model) or not isinstance(model, type) and _takes_texts(model):
-        return _whole_texts(model, probabilities, link)
-    return None
+    if isinstance(model, type):
+        return None
+    model = getattr(model, "best_estimator_", model)
+    is_pipeline = any(f"{kind.__module__[:8]}{kind.__name__}" == "sklearn.Pipeline" for kind in type(model).__mro__)
+    steps = [step for _, step in model.steps if step not in (None, "passthrough")] if is_pipeline else []
+    if len(steps) > 1 and _is_vectorizer(steps[0]):
+        return _Vectorized(model, steps, probabilities, link).texts()
+    return _whole_texts(model, probabilities, link) if _is_over_texts(model) or _takes_texts(model) else None
 
 
 def _is_vectorizer(step: Any) -> bool:
@@ -109,9 +109,9 @@ def _takes_texts(model: Any) -> bool:
         return first is not None and (_is_vectorizer(first) or cleaned or _takes_texts(first))
     if hasattr(model, "transformer_list"):
         return all(_is_vectorizer(part) or _takes_texts(part) for _, part in model.transformer_list)
-    members = getattr(model, "calibrated_classifiers_", None) or getattr(model, "estimators_", None)
-    members = [getattr(model, "estimator_", None)] if members is None else members
-    members = [getattr(one, "estimator", one) if hasattr(one, "calibrators") else one for one in list(members)]
+    calibrated = getattr(model, "calibrated_classifiers_", None)
+    members = getattr(model, "estimators_", None) if calibrated is None else [one.estimator for one in calibrated]
+    members = [getattr(model, "estimator_", None)] if members is None else list(members)
     return bool(members) and all(one is not None and _takes_texts(one) for one in members)
 
 
@@ -455,6 +455,8 @@ def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, own: list[i
 
 def _is_over_texts(model: Any) -> bool:
     """Whether a Gaussian process of scikit-learn was fitted on texts, with a kernel of one's own."""
+    if not type(model).__module__.startswith("sklearn.gaussian_process"):
+        return False
     process = getattr(model, "base_estimator_", model)
     process = getattr(process, "estimators_", [process])[0] if not hasattr(process, "X_train_") else process
     rows = getattr(process, "X_train_", None)
