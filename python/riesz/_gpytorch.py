@@ -46,12 +46,15 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         blocks = [output.block for output in outputs]
         if any(output.is_log for output in outputs):
             explained = _botorch.LOG_MEAN
+        if explained == _botorch.LOG_MEAN or _error_of(function, rows) is not None:
+            # BoTorch has no posterior where some outputs alone are transformed.
             own = lambda X: np.column_stack([output.function(X) for output in outputs])
     except Exception as error:
         # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as they are.
         refusal = error if isinstance(error, UnsupportedModelError) else _not_read(model, error)
-        if rows is not None:
-            _check_has_mean(function, rows[:2], refusal)
+        without_mean = _error_of(function, rows)
+        if without_mean is not None:
+            raise UnsupportedModelError(f"{refusal}; {without_mean}") from None
     return Imported(
         blocks,
         explained,
@@ -75,14 +78,17 @@ def _not_read(model: Any, error: Exception) -> UnsupportedModelError:
     )
 
 
-def _check_has_mean(function: Callable[[Any], np.ndarray], rows: np.ndarray, refusal: UnsupportedModelError) -> None:
-    """Refuses a model that has neither exact values nor a mean a row; what else goes wrong is said where values are asked for."""
+def _error_of(function: Callable[[Any], np.ndarray], rows: np.ndarray | None) -> UnsupportedModelError | None:
+    """Why a model has no mean a row; ``None`` if it has one. What else goes wrong is said where values are asked for."""
+    if rows is None:
+        return None
     try:
-        function(rows)
+        function(rows[:2])
     except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"{refusal}; {error}") from None
+        return error
     except Exception:
-        return
+        return None
+    return None
 
 
 def _is_single(model: Any) -> bool:

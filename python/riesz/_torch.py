@@ -74,8 +74,8 @@ def _answer(model: Any, rows: Any) -> np.ndarray:
     import torch
 
     if _is_from(model, "botorch.models."):
-        posterior = model.posterior(rows)
         try:
+            posterior = model.posterior(rows)
             # Fully Bayesian models average over draws of their parameters.
             mean = posterior.mixture_mean if hasattr(posterior, "mixture_mean") else posterior.mean
         except NotImplementedError:

@@ -141,6 +141,28 @@ def test_what_is_the_default_of_botorch_is_explained(study):
     assert riesz.Explainer(model)(X[:3]).certificate.holds
 
 
+def test_outcomes_of_which_some_are_transformed(study):
+    """BoTorch has no posterior of these; with a logarithm there is the process that it rests on."""
+    X, y = study
+    both = np.column_stack([y, np.sqrt(y)])
+    model = fitted(X, both, outcome_transform=outcomes.Log(outputs=[0]), input_transform=inputs.Normalize(3))
+
+    def mean(rows):
+        training = model.training
+        model.eval()
+        with torch.no_grad():
+            found = model(model.transform_inputs(torch.as_tensor(rows)).unsqueeze(-3)).mean.numpy().T
+        model.train(training)
+        return found
+
+    exact(model, X, f=mean, atol=1e-8 * np.abs(y).max())
+    model = fitted(X, both, outcome_transform=outcomes.Standardize(2, outputs=[1]), input_transform=inputs.Normalize(3))
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="the posterior .* has no mean, as its outcome is transformed by Standard"
+    ):
+        riesz.Explainer(model, X[:5])
+
+
 @pytest.mark.parametrize("chain", [False, True])
 def test_a_logarithm_is_explained_as_one_and_said(chain, study):
     X, y = study
