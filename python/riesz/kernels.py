@@ -44,6 +44,11 @@ __all__ = [
     "Sum",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 Scalars = float | Sequence[float]
 #: Length scales, or how rows say them.
 Lengths = Scalars | str
