@@ -1,12 +1,14 @@
-//! Sequential back-door adjustment: the joint effect of several treatments, some of which may affect the confounders
-//! of later ones (time-varying confounding).
+//! Sequential back-door adjustment: the joint effect of several treatments, some of which may affect the
+//! confounders of later ones (time-varying confounding).
 //!
-//! Treatments X_1, …, X_n in causal order have an admissible sequence of covariate sets Z_1, …, Z_n if, for each k,
-//! Z_k holds no effect of X_k, …, X_n, and Y is independent of X_k given X_1, …, X_{k-1} and Z_1, …, Z_k in the graph
-//! without arrows out of X_k and without arrows into X_{k+1}, …, X_n. The effect is then the g-formula
+//! Treatments X_1, …, X_n in causal order have an admissible sequence of covariate sets Z_1, …, Z_n if, for
+//! each k, Z_k holds no effect of X_k, …, X_n, and Y is independent of X_k given X_1, …, X_{k-1} and Z_1, …,
+//! Z_k in the graph without arrows out of X_k and without arrows into X_{k+1}, …, X_n. The effect is then the
+//! g-formula
 //!
 //! ```text
-//! P(y | do(x_1, …, x_n)) = Σ_{z_1 … z_n} P(y | x_1 … x_n, z_1 … z_n) Π_k P(z_k | x_1 … x_{k-1}, z_1 … z_{k-1})
+//! P(y | do(x_1, …, x_n))
+//!     = Σ_{z_1 … z_n} P(y | x_1 … x_n, z_1 … z_n) Π_k P(z_k | x_1 … x_{k-1}, z_1 … z_{k-1})
 //! ```
 //!
 //! Source: Pearl and Robins 1995, theorems 1 to 3; Robins 1986.
@@ -19,8 +21,8 @@ use crate::error::Result;
 /// Causal orders of the treatments that are tried: all orders of six treatments none of which causes another.
 const ORDERS: usize = 720;
 
-/// One step of a sequential adjustment: a treatment, and the covariates that are measured before it and added to
-/// those of earlier steps.
+/// One step of a sequential adjustment: a treatment, and the covariates that are measured before it and added
+/// to those of earlier steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequentialStep {
     /// The treatment X_k of this step.
@@ -29,20 +31,21 @@ pub struct SequentialStep {
     pub adjust: Vec<String>,
 }
 
-/// A sequence of covariate sets that identifies the joint effect of `treatments` on `outcome` by the g-formula, in the
-/// causal order of the treatments; `None` if no sequence does.
+/// A sequence of covariate sets that identifies the joint effect of `treatments` on `outcome` by the
+/// g-formula, in the causal order of the treatments; `None` if no sequence does.
 ///
-/// `measured` are the columns of the study; names that the graph does not have, and variables that it declares latent,
-/// are left out. The steps hold the treatments that affect the outcome when all treatments are set; the others change
-/// nothing, and the g-formula leaves them out. There are no steps if no treatment affects the outcome, which then has
-/// its observed distribution. Each set has no member that its step could do without.
+/// `measured` are the columns of the study; names that the graph does not have, and variables that it
+/// declares latent, are left out. The steps hold the treatments that affect the outcome when all treatments
+/// are set; the others change nothing, and the g-formula leaves them out. There are no steps if no treatment
+/// affects the outcome, which then has its observed distribution. Each set has no member that its step could
+/// do without.
 ///
-/// The conditioning sets accumulate. For steps (A0, {L0}) and (A1, {L1}) the effect is
-/// `E[Y | do(a0, a1)] = Σ_l0 P(l0) Σ_l1 P(l1 | a0, l0) E[Y | a0, a1, l0, l1]`. A step with an empty set adds no sum.
-/// If all sets after the first are empty, the first is an ordinary back-door set.
+/// The conditioning sets accumulate. For steps (A0, {L0}) and (A1, {L1}) the effect is `E[Y | do(a0, a1)] =
+/// Σ_l0 P(l0) Σ_l1 P(l1 | a0, l0) E[Y | a0, a1, l0, l1]`. A step with an empty set adds no sum. If all sets
+/// after the first are empty, the first is an ordinary back-door set.
 ///
-/// All causal orders are tried for up to six treatments none of which causes another, and 720 orders for more. Cost:
-/// O(variables · (variables + arrows)) a treatment and order.
+/// All causal orders are tried for up to six treatments none of which causes another, and 720 orders for
+/// more. Cost: O(variables · (variables + arrows)) a treatment and order.
 ///
 /// ```
 /// use riesz::causal::{Graph, sequential_adjustment};
@@ -114,8 +117,8 @@ fn causal_orders(graph: &Graph, treatments: &Nodes) -> Vec<Vec<usize>> {
 
 /// The covariates of each treatment in a given order.
 ///
-/// Minimal sets for the first treatments never take away that later treatments have admissible sets (theorem 2 of
-/// Pearl and Robins), so that there is nothing to search.
+/// Minimal sets for the first treatments never take away that later treatments have admissible sets (theorem
+/// 2 of Pearl and Robins), so that there is nothing to search.
 fn admissible_in_order(
     graph: &Graph,
     order: &[usize],
@@ -128,7 +131,8 @@ fn admissible_in_order(
         let later: Nodes = order[k + 1..].iter().copied().collect();
         let own = Nodes::from([treatment]);
         let behind = graph.cut(&later, &own);
-        // Among all allowed sets, the causes of what is separated and of what is held separate if any set does.
+        // Among all allowed sets, the causes of what is separated and of what is held separate if any set
+        // does.
         let relevant = behind.causes(&(&(&own | &outcomes) | &held));
         let allowed = &(measured - &graph.effects(&(&own | &later))) - &(&held | &outcomes);
         let mut adjust: Nodes = &allowed & &relevant;

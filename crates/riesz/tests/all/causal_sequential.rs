@@ -39,7 +39,7 @@ fn has_sequence(net: &Net, order: &[usize], k: usize, y: usize, measured: &Set, 
 /// The g-formula of some steps at the treatments' values in `dose`.
 fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) -> f64 {
     let covariates = steps.iter().fold(0, |all, step| all | mask(&step.adjust));
-    let treatments = steps.iter().fold(0, |all, step| all | mask(&[step.treatment.clone()]));
+    let treatments = steps.iter().fold(0, |all, step| all | mask(std::slice::from_ref(&step.treatment)));
     let (x, t) = (dose & treatments, 1 << y);
     let term = |z: usize| {
         let state = x | z | t;
@@ -47,7 +47,7 @@ fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) -> f
         let mut held = 0;
         for step in steps {
             weight *= conditional(seen, mask(&step.adjust), held, state);
-            held |= mask(&step.adjust) | mask(&[step.treatment.clone()]);
+            held |= mask(&step.adjust) | mask(std::slice::from_ref(&step.treatment));
         }
         weight
     };
