@@ -11,6 +11,8 @@
 True
 """
 
+from typing import TYPE_CHECKING
+
 from . import games, kernels, plots
 from ._components import Component, FunctionalANOVA, functional_anova
 from ._core import UnsupportedModelError, __version__
@@ -25,23 +27,51 @@ from ._protection_path import ProtectionPath, protection_path
 from ._top import TopInteractions
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
-#: Estimators import scikit-learn, which takes longer than all the rest, so they are loaded when they are asked for.
-_ESTIMATORS = (
-    "KernelRidge",
-    "KernelLogisticRegression",
-    "SVC",
-    "SVR",
-    "GaussianProcessRegressor",
-    "GaussianProcessClassifier",
-)
+if TYPE_CHECKING:
+    from . import (
+        aggregate,
+        causal,
+        clusters,
+        counts,
+        distributed,
+        estimators,
+        feature_selection,
+        fusion,
+        preference,
+        rankability,
+    )
+    from .aggregate import AggregateGaussianProcess
+    from .clusters import PreferenceClusters
+    from .counts import AggregateCountProcess
+    from .estimators import SVC, SVR, GaussianProcessClassifier, GaussianProcessRegressor, KernelLogisticRegression, KernelRidge
+    from .fusion import CausalEstimate, CausalFusion, MediatorShares
+    from .preference import PreferenceClassifier
 
-#: Modules that import it, too.
+#: Names of modules that import scikit-learn, which takes longer than all the rest: loaded when they are asked for.
+_LAZY = {
+    "AggregateGaussianProcess": "aggregate",
+    "PreferenceClusters": "clusters",
+    "AggregateCountProcess": "counts",
+    "KernelRidge": "estimators",
+    "KernelLogisticRegression": "estimators",
+    "SVC": "estimators",
+    "SVR": "estimators",
+    "GaussianProcessRegressor": "estimators",
+    "GaussianProcessClassifier": "estimators",
+    "CausalEstimate": "fusion",
+    "CausalFusion": "fusion",
+    "MediatorShares": "fusion",
+    "PreferenceClassifier": "preference",
+}
+
+#: Such modules themselves.
 _MODULES = (
     "aggregate",
     "causal",
     "clusters",
     "counts",
     "distributed",
+    "estimators",
     "feature_selection",
     "fusion",
     "preference",
@@ -49,7 +79,11 @@ _MODULES = (
 )
 
 __all__ = [
+    "AggregateCountProcess",
+    "AggregateGaussianProcess",
     "Baseline",
+    "CausalEstimate",
+    "CausalFusion",
     "Certificate",
     "Component",
     "Expansion",
@@ -57,10 +91,19 @@ __all__ = [
     "Explanation",
     "Functional",
     "FunctionalANOVA",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "Interventional",
+    "KernelLogisticRegression",
+    "KernelRidge",
     "MarginalProduct",
+    "MediatorShares",
     "Observational",
+    "PreferenceClassifier",
+    "PreferenceClusters",
     "ProtectionPath",
+    "SVC",
+    "SVR",
     "SageValues",
     "Sampling",
     "Semivalue",
@@ -69,50 +112,38 @@ __all__ = [
     "TopInteractions",
     "UnsupportedModelError",
     "__version__",
+    "aggregate",
+    "causal",
+    "clusters",
+    "counts",
+    "distributed",
+    "estimators",
+    "feature_selection",
     "functional_anova",
+    "fusion",
     "games",
     "hsic_test",
     "kernels",
     "mmd_test",
     "odds",
     "plots",
+    "preference",
     "protection_path",
+    "rankability",
     "sage_values",
     "sobol_indices",
 ]
 
 
 def __getattr__(name: str):
-    if name in _ESTIMATORS:
-        from . import estimators
+    import importlib
 
-        return getattr(estimators, name)
-    if name == "AggregateCountProcess":
-        from .counts import AggregateCountProcess
-
-        return AggregateCountProcess
-    if name == "AggregateGaussianProcess":
-        from .aggregate import AggregateGaussianProcess
-
-        return AggregateGaussianProcess
-    if name in ("CausalEstimate", "CausalFusion", "MediatorShares"):
-        from . import fusion
-
-        return getattr(fusion, name)
-    if name == "PreferenceClassifier":
-        from .preference import PreferenceClassifier
-
-        return PreferenceClassifier
-    if name == "PreferenceClusters":
-        from .clusters import PreferenceClusters
-
-        return PreferenceClusters
+    if name in _LAZY:
+        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
     if name in _MODULES:
-        import importlib
-
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'riesz' has no attribute '{name}'")
 
 
-def __dir__():
-    return [*globals(), *_ESTIMATORS, "CausalFusion", "PreferenceClassifier", "PreferenceClusters", "feature_selection"]
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,13 +18,14 @@ from ._core import UnsupportedModelError
 from ._data import as_cells, check_columns, collected, is_numbered, is_whole, names_of, numbered, threads_of
 from ._expansion import Expansion
 from ._explanation import Explanation, Kept, joined, mixed
-from ._gpytorch import is_gpytorch
-from ._gpytorch import read as read_gpytorch
-from ._imported import Imported, Part, card_of, check_sum, user_names
+from ._imported import Imported, Part, card_of, compare, some_rows, user_names
 from ._multiplicative import is_multiplicative, read_multiplicative
 from ._players import Groups, model_players, named_unions, players_of, unions_among
+from ._predictions import class_names, log_odds
 from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
+from ._texts import Texts, explain_texts, texts_of
 from ._top import TopInteractions
+from ._torch import is_torch, read_torch
 from .games import Game, game_of, settings_of
 
 #: Coalitions, and the standard error to reach, if there is one.
@@ -42,9 +44,10 @@ class Explainer:
     model
         A fitted support vector machine, KernelRidge, Gaussian process or linear model of scikit-learn; a Pipeline that ends in
         one and whose other steps compute each of their columns from one column; a search for one, or a sum of them (bagging,
-        voting, stacking with a linear final estimator, a scaled target, one-vs-rest, several outputs); an ``ExactGP`` of
-        GPyTorch; a :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; or any function from rows to numbers,
-        (n,) or (n, m), such as ``forest.predict_proba``. Classifiers are explained by their decision function (Gaussian
+        voting, stacking with a linear final estimator, a scaled target, one-vs-rest, several outputs); a Gaussian process of
+        GPyTorch or BoTorch; a :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; any other fitted model, which
+        is explained by its ``predict_proba``, or its ``predict`` if it has none; a module of PyTorch; or any function from rows
+        to numbers, (n,) or (n, m). Classifiers among kernel models are explained by their decision function (Gaussian
         process classifiers by their latent function): support vector machines of several classes by those of all pairs, and
         beside them each class's sum of those that it is in, by which scikit-learn's one-vs-rest scores rank classes that win as
         many pairs (the scores themselves add votes to the squashed sum, which is no expansion); ``decision_function_shape="ovo"``
@@ -53,10 +56,18 @@ class Explainer:
         Multiplicative models are explained as what they say: generalised linear models with a log link (also of statsmodels) by
         their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its hazard ratio; see also :func:`riesz.odds`.
 
-        Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, and for models that have no exact
-        values (a sigmoid kernel, a pipeline with a PCA), where :attr:`reason` says why. Polynomial kernels, to degree 20, are
-        exact with a background or a baseline. Estimates need a background and the interventional or baseline game, and come with
-        a standard error: a value ± 1.96 of it holds the truth about 95 times in 100 or more, at few draws too.
+        Models of BoTorch are explained in the columns and units of the user: by the mean of their posterior, or of the logarithm
+        of an outcome that they transform by ``Log``.
+
+        Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, for models that riesz does not read, and
+        for kernel models that have no exact values (a sigmoid kernel, a pipeline with a PCA), where :attr:`reason` says why.
+        Polynomial kernels, to degree 20, are exact with a background or a baseline. Estimates need a background and the
+        interventional or baseline game, and come with a standard error: a value ± 1.96 of it holds the truth about 95 times in
+        100 or more, at few draws too.
+
+        Pipelines that begin with a text vectoriser take texts: features are the words (or n-grams) of the text at hand, and an
+        absent word is left out of the text, so that they need no background; ``groups`` has words. Values are exact of linear
+        models behind ``TfidfVectorizer``, and of kernel models behind ``CountVectorizer`` or ``norm=None``.
     background : array or data frame of shape (b, d), optional
         Rows that say what features could have been otherwise. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
@@ -86,6 +97,9 @@ class Explainer:
         up to 13 features all coalitions are valued exactly, and every ``index`` is exact with its bound, if no factor of the
         kernel is larger than 1; else Shapley values are, up to 12 features. With more features as many coalitions are valued as
         ``coalitions`` says, and values are estimated. Of other models it is their ``predict_proba`` that is explained.
+    link : {"identity", "logit"}, default "identity"
+        ``"logit"`` explains the log-odds of each class, by the ``predict_proba`` of a classifier of any kind, and needs a
+        background.
     groups : dict of name to list of columns, optional
         Columns, by name or number, that stand or fall together as one player; others are players of their own.
     weights : array of shape (b,), optional
@@ -131,7 +145,9 @@ class Explainer:
     Raises
     ------
     UnsupportedModelError
-        For a model or a part of it that has no exact values, where it cannot be estimated either; the message names it.
+        For a model or a part of it that has no exact values, where it cannot be estimated either; the message names it. Also for
+        a model of another library that does not predict what was read of it, at some rows of the background (or, without one,
+        near its own points), to a millionth of the largest prediction.
     sklearn.exceptions.NotFittedError
         For a model that was not fitted.
     ValueError
@@ -161,6 +177,7 @@ class Explainer:
         order: int | None = None,
         unions: Sequence[Any] | None = None,
         probabilities: bool = False,
+        link: str = "identity",
         groups: Groups | None = None,
         weights: Any = None,
         estimator: str | None = None,
@@ -196,11 +213,18 @@ class Explainer:
             "weights": weights,
             "unions": unions,
             "probabilities": probabilities,
+            "link": link,
             "threads": threads,
             "output_names": output_names,
             **budget,
         }
         self._threads = threads_of(threads)
+        if link not in ("identity", "logit"):
+            raise ValueError(f"link = {link!r}: it is 'identity', or 'logit' for the log-odds of a classifier's probabilities")
+        self._texts = texts_of(model, probabilities, link)
+        if self._texts is not None:
+            self._prepare_texts(self._texts, budget)
+            return
         asked = game_of(game, background, weights)
         self._background, self._weights = (background, weights) if asked is None else (asked.background, asked.weights)
         if self._weights is not None and self._background is None:
@@ -209,7 +233,11 @@ class Explainer:
         self._own_columns = getattr(model, "_own_columns", lambda rows, what: collected(rows))
         if self._background is not None:
             self._background = self._own_columns(self._background, "the background")
-        self._imported = _read(model, self._background, output_names)
+        if link == "logit":
+            self._imported = _read(_logit(model, probabilities), self._background, output_names or class_names(model) or None)
+            self._imported = replace(self._imported, explained="log-odds of the probabilities", kind=type(model).__name__)
+        else:
+            self._imported = _read(model, self._background, output_names)
         # How sure a mixture is, its parts say one by one.
         self._mixture: list[float] | None = None
         if covariance and self._imported.mixture is not None:
@@ -235,12 +263,36 @@ class Explainer:
         self.exactness: str = "exact"
         self.reason: str | None = None
         self._cores: list[_core.Explainer] = []
+        if not self._settings.asks_for_answers:
+            self._compare(self._background)
         try:
             if self._settings.asks_for_answers:
                 raise UnsupportedModelError("its answers were asked for")
             self._prepare_cores()
         except UnsupportedModelError as error:
             self._prepare_estimates(error, asked is not None and asked.takes_a_kernel)
+
+    def _prepare_texts(self, texts: Texts, budget: dict[str, Any]) -> None:
+        """An explainer of texts: each is a model of its own, over the words that it has."""
+        arguments = self._arguments
+        for name in ("weights", "unions", "covariance"):
+            if arguments[name] is not None and arguments[name] is not False:
+                raise ValueError(f"{name} has no use for texts, whose features are their words: leave it out")
+        if not isinstance(arguments["game"], str) or arguments["game"] not in ("auto", "baseline"):
+            raise ValueError("of texts there is the baseline game alone, in which an absent word is left out of the text")
+        if arguments["background"] is not None:
+            message = "the background is not used: the model takes texts, and an absent word is left out of the text"
+            warnings.warn(message, stacklevel=3)
+        self._cores, self._budget = [], {name: value for name, value in budget.items() if name != "covariance"}
+        self.feature_names, self._players, self.game = [], [], "baseline"
+        self._imported = Imported([], texts.explained, [], texts.kind, [])
+        self.exactness, self.reason = "exact" if texts.reason is None else "estimated", texts.reason
+
+    def _explain_text(self, imported: Imported, groups: dict[str, list[str]] | None) -> Explanation:
+        """One text, by which of its words are there."""
+        d = len(imported.feature_names)
+        own = Explainer(imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._budget)
+        return own(np.ones((1, d)))
 
     def _check_background(self) -> None:
         """Every game and way needs a background of the right width, and its weights."""
@@ -255,6 +307,28 @@ class Explainer:
             self._weights = np.ascontiguousarray(self._weights, dtype=np.float64)
             if self._weights.shape != (b,):
                 raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
+
+    def _compare(self, X: Any) -> None:
+        """Compares another library's model with its expansions, once: at rows of ``X``, or else at the model's own."""
+        imported = self._imported
+        rows = imported.rows if X is None else some_rows(X)
+        if not imported.unchecked or imported.function is None or not imported.blocks or rows is None or not len(as_cells(rows)):
+            return
+        what = "background" if X is self._background else "X"
+        try:
+            own = self._model_rows(rows, what)
+        except ValueError:
+            # Cells are named by their places among all rows.
+            if X is not None:
+                self._model_rows(X, what)
+            raise
+        error = compare(imported, rows, own)
+        if error is None:
+            self._imported = replace(imported, unchecked=False)
+        elif imported.may_do_more and self._background is not None:
+            self._imported = replace(imported, blocks=[], refusal=error)
+        else:
+            raise error
 
     def _prepare_cores(self) -> None:
         imported, background = self._imported, self._background
@@ -323,7 +397,10 @@ class Explainer:
             self.exactness, self.reason = "estimated", str(refusal)
 
     def __call__(self, X: Any) -> Explanation:
-        """Explains the rows of ``X``, in the columns that the model was fitted on."""
+        """Explains the rows of ``X``, in the columns that the model was fitted on; of a model of texts a list of texts."""
+        if self._texts is not None:
+            arguments = self._arguments
+            return explain_texts(self._texts, X, self._explain_text, arguments["groups"], arguments["output_names"])
         return self._explain(self._own_columns(X, "X"), None, None)
 
     def extend(self, explanation: Explanation, coalitions: int, *, std_error: float | None = None) -> Explanation:
@@ -339,7 +416,7 @@ class Explainer:
             why = "selections, files and pickles do not keep them, nor do explanations of more than 1 GB of them"
             if explanation.exactness == "exact":
                 why = "its values are exact"
-            elif not self._cores and self._question.estimator == "permutation":
+            elif self._texts is None and not self._cores and self._question.estimator == "permutation":
                 why = "it was estimated from permutations: ask for more of them, or for estimator='kernel_shap'"
             raise ValueError(f"the explanation has no coalitions to go on from: {why}")
         if kept.explainer is not self:
@@ -350,8 +427,10 @@ class Explainer:
         return self._explain(kept.X, (int(coalitions), std_error), kept)
 
     def _explain(self, X: Any, budget: Budget | None, kept: Kept | None) -> Explanation:
-        imported = self._imported
         names, players = self._names(X)
+        if self._cores:
+            self._compare(X)
+        imported = self._imported
         model = {"model": imported.kind, "explained": imported.explained}
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
@@ -365,6 +444,8 @@ class Explainer:
         _, absent, _, facts = parts[0].provenance
         if parts[0].sampling is not None:
             run["estimated because"] = (self._sampled_because(budget) if self._cores else self.reason) or ""
+        elif not self._cores and imported.refusal is not None:
+            run["valued by all coalitions because"] = str(imported.refusal)
         if self._cores and imported.parts[0].expansion._takes_unseen:
             run |= _unseen(parts[0])
         told = iter(zip(parts, used))
@@ -378,8 +459,6 @@ class Explainer:
             output_names=output_names,
             provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": run | dict(facts)},
         )
-        if self._cores:
-            check_sum(imported, X, explanation._predictions)
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):
             # The user may change X.
@@ -554,7 +633,8 @@ class Explainer:
         rows = np.ascontiguousarray(part.transform(X), dtype=np.float64)
         if not np.isfinite(rows).all():
             i, j = np.argwhere(~np.isfinite(rows))[0]
-            name = self.feature_names[part.owners[j]]
+            owner = part.owners[j]
+            name = self.feature_names[owner if isinstance(owner, int) else owner[0]]
             raise ValueError(f"{what}, row {i} (from 0): column '{name}' becomes {rows[i, j]} in the pipeline: correct it")
         return rows
 
@@ -580,31 +660,44 @@ def _unseen(rows: _core.Explanation) -> dict[str, str]:
 def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Imported:
     from ._sklearn import import_model
 
-    if isinstance(model, Expansion):
+    if isinstance(model, Imported):
+        imported = model
+    elif isinstance(model, Expansion):
         imported = _whole([model], "output", "expansion", model.predict)
-    elif is_gpytorch(model):
-        expansions, explained = read_gpytorch(model)
-        imported = _whole(expansions, explained, type(model).__name__, None)
+    elif is_torch(model):
+        imported = read_torch(model)
     elif is_multiplicative(model):
         imported = read_multiplicative(model)
-    elif callable(model) and not isinstance(model, type) and not hasattr(model, "fit"):
+    elif callable(model) and not isinstance(model, type) and not hasattr(model, "fit") and not hasattr(model, "predict"):
         kind = getattr(model, "__qualname__", type(model).__name__)
         refusal = UnsupportedModelError(f"the function {kind} is not known to have a kernel")
-        names = [] if background is None else numbered(as_cells(background, "background").shape[1])
-        imported = Imported([], "output", names, kind, _classes_of(model), model, refusal)
+        imported = Imported([], "output", [], kind, _classes_of(model), model, refusal)
     else:
         imported = import_model(model)
+    if imported.refusal is not None and imported.function is None:
+        raise imported.refusal
+    if not imported.feature_names and background is not None:
+        # Functions, and models that do not know their columns.
+        width = as_cells(background, "background").shape[1]
+        imported = replace(imported, feature_names=numbered(width))
     if output_names is None:
         return imported
     return replace(imported, output_names=[str(name) for name in output_names])
 
 
+def _logit(model: Any, probabilities: bool) -> Any:
+    """The log-odds of a classifier, as a function of rows."""
+    if probabilities:
+        raise ValueError("link='logit' explains log-odds, and probabilities=True probabilities: choose one")
+    if not hasattr(model, "predict_proba"):
+        raise TypeError(f"link='logit': a {type(model).__name__} has no predict_proba, whose log-odds they are")
+    return log_odds(model)
+
+
 def _classes_of(function: Any) -> list[str]:
     """The names of the classes that a ``predict_proba`` has probabilities of; none for other functions."""
     probable = getattr(function, "__name__", None) in ("predict_proba", "predict_log_proba")
-    classes = getattr(getattr(function, "__self__", None), "classes_", None) if probable else None
-    # Classifiers of several targets have a list of them.
-    return [] if classes is None or np.ndim(classes) != 1 else [str(name) for name in classes]
+    return class_names(getattr(function, "__self__", None)) if probable else []
 
 
 def _whole(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:

@@ -1,7 +1,7 @@
-"""GPyTorch's exact Gaussian processes as expansions.
+"""Gaussian processes of GPyTorch and BoTorch as expansions.
 
 A model's ``forward`` is code that can do anything, so its kernel and mean are read and the expansion is then compared
-with what the model itself predicts.
+with what the model itself predicts. A model that cannot be read is explained by the mean of its posterior.
 """
 
 from __future__ import annotations
@@ -9,82 +9,188 @@ from __future__ import annotations
 import copy
 import functools
 import operator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from . import _botorch
 from . import kernels as rk
 from ._core import UnsupportedModelError
+from ._data import as_numbers, numbered
 from ._expansion import Expansion
-
-#: Training rows at which an expansion is compared with its model.
-CHECKED = 16
-
-
-def is_gpytorch(model: Any) -> bool:
-    """Whether ``model`` is one of GPyTorch's, without importing it."""
-    return any(kind.__module__.startswith("gpytorch.") for kind in type(model).__mro__)
+from ._imported import SINGLE_TOLERANCE, TOLERANCE, Block, Imported, Owner, Part, Transform, mapped, moved_rows
+from ._torch import evaluated, posterior_mean, tensor_of
 
 
-def read(model: Any) -> tuple[list[Expansion], str]:
-    """The posterior mean of an ``ExactGP``."""
+@dataclass(frozen=True)
+class Output:
+    """One output of a model as an expansion."""
+
+    block: Block
+    #: The mean that the block is, by the model itself.
+    function: Callable[[Any], np.ndarray]
+    is_log: bool
+
+
+def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
+    """The posterior mean of a model in the user's columns and units, which is ``function`` of rows."""
+    blocks: list[Block] = []
+    refusal, explained, own = None, "posterior mean", function
+    rows = _training_rows(model)
+    members = [model]
+    try:
+        members = _botorch.single_outputs(model)
+        outputs = [_output(member, f"y{o}" if len(members) > 1 else "y") for o, member in enumerate(members)]
+        blocks = [output.block for output in outputs]
+        if any(output.is_log for output in outputs):
+            explained = _botorch.LOG_MEAN
+        if explained == _botorch.LOG_MEAN or _error_of(function, rows) is not None:
+            # BoTorch has no posterior where some outputs alone are transformed.
+            own = lambda X: np.column_stack([output.function(X) for output in outputs])
+    except Exception as error:
+        # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as they are.
+        refusal = error if isinstance(error, UnsupportedModelError) else _not_read(model, error)
+        without_mean = _error_of(function, rows)
+        if without_mean is not None:
+            raise UnsupportedModelError(f"{refusal}; {without_mean}") from None
+    return Imported(
+        blocks,
+        explained,
+        # A multi-task model takes rows with and without the task.
+        [] if rows is None or hasattr(model, "num_non_task_features") else numbered(rows.shape[1]),
+        type(model).__name__,
+        [f"y{o}" for o in range(len(members))] if len(members) > 1 else [],
+        own,
+        refusal,
+        unchecked=True,
+        rows=None if rows is None else moved_rows(rows),
+        tolerance=SINGLE_TOLERANCE if _is_single(model) else TOLERANCE,
+        may_do_more=True,
+    )
+
+
+def _not_read(model: Any, error: Exception) -> UnsupportedModelError:
+    what = str(error).splitlines()
+    return UnsupportedModelError(
+        f"the {type(model).__name__} cannot be read as a kernel and a mean: {what[0] if what else type(error).__name__}"
+    )
+
+
+def _error_of(function: Callable[[Any], np.ndarray], rows: np.ndarray | None) -> UnsupportedModelError | None:
+    """Why a model has no mean a row; ``None`` if it has one. What else goes wrong is said where values are asked for."""
+    if rows is None:
+        return None
+    try:
+        function(rows[:2])
+    except UnsupportedModelError as error:
+        return error
+    except Exception:
+        return None
+    return None
+
+
+def _is_single(model: Any) -> bool:
+    return any(str(one.dtype) == "torch.float32" for one in model.parameters())
+
+
+def _training_rows(model: Any) -> np.ndarray | None:
+    """The training rows of a model in the user's columns; ``None`` if it keeps none, or not as a table."""
+    while hasattr(model, "models") and len(model.models):
+        model = model.models[0]
+    inputs = getattr(model, "train_inputs", None)
+    if getattr(model, "_has_transformed_inputs", False):
+        inputs = [model._original_train_inputs]
+    if not inputs:
+        return None
+    rows = inputs[0]
+    # Models of several outputs repeat their rows.
+    while rows.ndim > 2:
+        rows = rows[0]
+    return rows.detach().cpu().double().numpy() if rows.ndim == 2 else None
+
+
+def _output(model: Any, name: str) -> Output:
+    """A model of one output."""
     import gpytorch
     import torch
 
-    if not isinstance(model, gpytorch.models.ExactGP):
-        raise UnsupportedModelError(
-            f"a {type(model).__name__} of GPyTorch is not an ExactGP: its predictions are no expansion over training points"
-        )
     kind = type(model).__name__
-    inputs, targets = model.train_inputs, model.train_targets
-    if inputs is None or targets is None:
+    if not isinstance(model, gpytorch.models.ExactGP):
+        raise UnsupportedModelError(f"a {kind} is not an ExactGP: its predictions are no expansion over training points")
+    if model.train_inputs is None or model.train_targets is None:
         raise UnsupportedModelError(f"the {kind} has no training data, so it has no posterior: set_train_data first")
-    if len(inputs) != 1 or inputs[0].ndim != 2 or targets.ndim != 1:
-        raise UnsupportedModelError(f"the {kind} has several inputs, a batch or several outputs: explain them one by one")
-    for part in ("covar_module", "mean_module"):
-        if not hasattr(model, part):
-            raise UnsupportedModelError(f"the {kind} has no {part}, so its kernel or mean is not known")
-    mean = _mean(model.mean_module, kind)
-    points = inputs[0].detach().cpu().double()
+    if len(model.train_inputs) != 1 or model.train_inputs[0].ndim != 2 or model.train_targets.ndim != 1:
+        raise UnsupportedModelError(
+            f"the {kind} has several inputs, a batch or several outputs, which are no models of their own"
+        )
+    for required in ("covar_module", "mean_module"):
+        if not hasattr(model, required):
+            raise UnsupportedModelError(f"the {kind} has no {required}, so its kernel or mean is not known")
+    if not hasattr(model.likelihood, "noise"):
+        raise UnsupportedModelError(
+            f"the likelihood of the {kind} is a {type(model.likelihood).__name__}, whose noise is not known"
+        )
+    outcome = _botorch.outcome_of(model)
+    known = _training_rows(model)
+    owners, transform = _input_transform(model, model.train_inputs[0].shape[1] if known is None else known.shape[1])
+    with evaluated(model):
+        # A model of BoTorch that predicts holds its training rows as its kernel takes them.
+        points = model.train_inputs[0].detach().cpu().double()
+        targets = model.train_targets.detach().cpu().double().numpy()
+    width = points.shape[1]
+    if len(owners) != width:
+        raise UnsupportedModelError(f"the input transform of the {kind} makes {len(owners)} columns, but its kernel has {width}")
+    constant, slopes = _mean(model.mean_module, kind, width)
     covariance = copy.deepcopy(model.covar_module).cpu().double()
     with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False), gpytorch.settings.debug(False):
         gram = covariance(points).to_dense().numpy()
-        noise = np.broadcast_to(model.likelihood.noise.detach().cpu().double().numpy(), (len(points),))
-        noise = noise + float(getattr(model.likelihood, "second_noise", 0.0))
-        observed = gram + np.diag(noise)
-        coef = np.linalg.solve(observed, targets.detach().cpu().double().numpy() - mean)
-        kernel = _kernel(model.covar_module, list(range(points.shape[1])))
-        expansion = Expansion(kernel, points.numpy(), coef, mean)
-        rows = inputs[0][:: max(1, len(points) // CHECKED)][:CHECKED]
-        # A little off the training points, where the model would only remember.
-        rows = rows + 0.1 * inputs[0].std(dim=0) if len(points) > 1 else rows
-        training = model.training
-        model.eval()
-        try:
-            expected = model(rows).mean.cpu().double().numpy()
-        finally:
-            model.train(training)
-    found = expansion._core.predict(np.ascontiguousarray(rows.detach().cpu().double().numpy()))[:, 0]
-    size = np.abs(expected).max() + np.abs(targets.detach().cpu().double().numpy()).max()
-    # Single precision and its Cholesky factor leave three digits.
-    tolerance = 1e-6 if inputs[0].dtype == torch.float64 else 5e-3
-    if not np.abs(found - expected).max() <= tolerance * size:
-        raise UnsupportedModelError(
-            f"the {kind} does not predict what its covar_module and mean_module say, so it would be another model that is "
-            "explained: its forward does more than these two"
-        )
-    expansion._posterior = lambda: (np.linalg.cholesky(observed), None, [1.0])
-    return [expansion], "posterior mean"
+    noise = np.broadcast_to(model.likelihood.noise.detach().cpu().double().numpy(), (len(points),))
+    observed = gram + np.diag(noise + float(getattr(model.likelihood, "second_noise", 0.0)))
+    rows = points.numpy()
+    coef = np.linalg.solve(observed, targets - constant - (0.0 if slopes is None else rows @ slopes))
+    expansions = [Expansion(_kernel(model.covar_module, list(range(width))), rows, coef, constant)]
+    expansions[0]._posterior = lambda: (np.linalg.cholesky(observed), None, [1.0])
+    if slopes is not None:
+        expansions.append(Expansion(rk.Linear(), slopes[None, :], [1.0]))
+    block = []
+    for place, expansion in enumerate(expansions):
+        part = Part(expansion, owners, transform, has_rows=place == 0, card=expansion._core.card)
+        shift = np.array([outcome.shift if place == 0 else 0.0])
+        block.append(mapped(part, np.array([[outcome.scale]]), shift, [name]))
+    latent = posterior_mean(model)
+    return Output(block, lambda X: outcome.shift + outcome.scale * latent(X), outcome.is_log)
 
 
-def _mean(module: Any, kind: str) -> float:
+def _input_transform(model: Any, width: int) -> tuple[list[Owner], Transform]:
+    """The owners of the columns of the kernel, and how they are made of the user's."""
+    if getattr(model, "input_transform", None) is None:
+        return list(range(width)), None
+    names = numbered(width)
+
+    def transform(X: Any) -> np.ndarray:
+        with evaluated(model):
+            return model.transform_inputs(tensor_of(as_numbers(X, names), model)).cpu().double().numpy()
+
+    return _botorch.input_owners(model.input_transform, width), transform
+
+
+def _mean(module: Any, kind: str, width: int) -> tuple[float, np.ndarray | None]:
+    """A mean as a constant and slopes, (columns,); ``None`` for no slopes."""
     from gpytorch import means
 
-    if isinstance(module, means.ConstantMean):
-        return float(module.constant.detach())
-    if isinstance(module, means.ZeroMean):
-        return 0.0
-    raise UnsupportedModelError(f"the mean of the {kind} is a {type(module).__name__}: a ConstantMean or ZeroMean can be read")
+    if type(module) is means.ConstantMean:
+        return float(module.constant.detach()), None
+    if type(module) is means.ZeroMean:
+        return 0.0, None
+    if type(module) is means.LinearMean:
+        slopes = module.weights.detach().cpu().double().numpy().reshape(-1)
+        if len(slopes) == width:
+            return 0.0 if module.bias is None else float(module.bias.detach()), slopes
+    raise UnsupportedModelError(
+        f"the mean of the {kind} is a {type(module).__name__}: a ConstantMean, a ZeroMean or a LinearMean has exact values"
+    )
 
 
 def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:

@@ -1,4 +1,4 @@
-"""Models as they are read: expansions, how the user's columns become theirs, and how they add up."""
+"""Models as they are read: expansions, how the user's columns become theirs, how they add up, and whether they are the model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,20 @@ from ._data import as_cells, names_of, numbered
 from ._expansion import Expansion
 from .kernels import Kernel
 
-#: Rows at which an expansion, or a sum of expansions, is compared with its model.
+#: Rows at which expansions are compared with their model.
 CHECKED = 16
+
+#: Numbers that sparse support vectors are written out to.
+MOST_NUMBERS = 100_000_000
+
+#: The largest difference between a model's prediction and that of its expansions, relative to their size: see :func:`compare`.
+TOLERANCE = 1e-6
+
+#: The same where rows or parameters are in single precision.
+SINGLE_TOLERANCE = 5e-3
+
+#: The user's column that a column of an expansion is made of, or the columns.
+Owner = int | tuple[int, ...]
 
 #: From the user's rows to an expansion's; ``None`` if they are the same.
 Transform = Callable[[Any], np.ndarray] | None
@@ -28,8 +40,8 @@ class Part:
     """An expansion over columns that are made of the user's."""
 
     expansion: Expansion
-    #: The user's column that each of the expansion's columns comes from.
-    owners: list[int]
+    #: The user's column, or columns, that each of the expansion's columns comes from.
+    owners: Sequence[Owner]
     transform: Transform = None
     #: Whether its points are rows, which a game may take for a background.
     has_rows: bool = True
@@ -66,6 +78,17 @@ class Imported:
     refusal: UnsupportedModelError | None = None
     #: Whether the blocks still have to be compared with ``function``.
     unchecked: bool = False
+    #: Rows in the user's columns at which they are compared where there is no background; ``None`` if there are none.
+    rows: np.ndarray | None = None
+    #: The largest relative difference.
+    tolerance: float = TOLERANCE
+    #: Whether differences are relative to each prediction alone, as those of products are, and not to the largest one.
+    is_product: bool = False
+    #: Whether the model's prediction is its user's code, which may do more than what was read. Then the model is estimated, and
+    #: otherwise a model that differs from its expansions is refused.
+    may_do_more: bool = False
+    #: How far values may be from the model's by what its expansions leave out, one number an output; ``None`` if nothing is.
+    left_out: np.ndarray | None = None
     #: Models of which each is the right one with a probability, if the only block is their mean.
     mixture: list[tuple[float, Part]] | None = None
 
@@ -108,6 +131,10 @@ class Read:
     weights: np.ndarray | None = None
     #: The user's column that each of the expansions' columns comes from, and how; ``None`` if they are the same.
     made: tuple[list[int], Transform] | None = None
+    #: Rows in the user's columns at which the two are compared without a background; ``None`` for moved support points.
+    rows: np.ndarray | None = None
+    #: Whether differences are relative to each output alone.
+    is_product: bool = False
 
     def blocks(self) -> list[Block]:
         """The expansions, over the user's own columns."""
@@ -117,6 +144,29 @@ class Read:
         if self.weights is not None:
             parts = [mapped(part, self.weights, np.zeros(len(self.output_names)), self.output_names) for part in parts]
         return [[part] for part in parts]
+
+
+def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
+    """A model over columns with these names, as expansions or with the reason why there are none."""
+    blocks, refusal, rows = [], None, read.rows
+    try:
+        blocks = read.blocks()
+    except UnsupportedModelError as error:
+        refusal = error
+    if rows is None and blocks and read.made is None and read.has_rows:
+        rows = moved_rows(blocks[0][0].expansion.points)
+    return Imported(
+        blocks,
+        read.explained,
+        names,
+        type(model).__name__,
+        read.output_names,
+        read.function,
+        refusal,
+        unchecked=True,
+        rows=rows,
+        is_product=read.is_product,
+    )
 
 
 def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
@@ -145,35 +195,84 @@ def expansion_of(
     coef: Any,
     intercept: Any,
     outputs: list[str],
-    own: Any,
-    at: Any = None,
     names: list[str] | None = None,
-    made: Any = None,
-    sizes: Callable[[np.ndarray], Any] | None = None,
 ) -> Expansion:
-    """An expansion that agrees with ``own``, the model's own output, at some rows, by default support points. If its columns are
-    not the user's they have these names and are ``made`` of them. They agree relative to ``sizes`` of what the model says, by
-    default one for all, as sums are off by as much where they are small."""
+    """An expansion whose columns are the user's, or have these names."""
+    size = int(np.prod(points.shape)) if hasattr(points, "toarray") else 0
+    if size > MOST_NUMBERS:
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} has {points.shape[0]} support vectors of {points.shape[1]} columns, which would take "
+            f"{size * 8 / 1e9:.1f} GB written out, and at most {MOST_NUMBERS * 8 / 1e9:.1f} GB are"
+        )
     points = as_cells(points).astype(np.float64)
     names = names_in(model, points.shape[1]) if names is None else names
     try:
-        expansion = Expansion(kernel, points, coef, intercept, feature_names=names, output_names=outputs)
+        return Expansion(kernel, points, coef, intercept, feature_names=names, output_names=outputs)
     except ValueError as error:
         raise UnsupportedModelError(f"the {type(model).__name__} cannot be read: {error}") from None
-    rows = points if at is None else at
-    rows = rows[:: max(1, len(rows) // CHECKED)][:CHECKED] if len(rows) else np.zeros((1, points.shape[1]))
-    with warnings.catch_warnings():
-        # Support points have lost the names of the data frame that the model may have been fitted on.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        expected = np.asarray(own(rows), dtype=np.float64).reshape(len(rows), -1)
-    found = expansion._core.predict(rows if made is None else made(rows))
-    size = sizes(expected) if sizes else 1 + np.abs(expected).max() + np.abs(np.asarray(coef)).sum() * 1e-4
-    if found.shape != expected.shape or not np.all(np.abs(found - expected) <= 1e-6 * size):
-        raise UnsupportedModelError(
-            f"the {type(model).__name__} does not predict what its kernel and coefficients say, so it would be another "
-            "model that is explained: it may have been changed after it was fitted"
-        )
-    return expansion
+
+
+def moved_rows(points: np.ndarray) -> np.ndarray:
+    """Some of the points, each a tenth of a standard deviation away: at the points themselves a model may only remember."""
+    if not len(points):
+        return np.zeros((1, points.shape[1]))
+    return some_rows(points) + 0.1 * points.std(axis=0)
+
+
+def some_rows(X: Any) -> Any:
+    """Up to :data:`CHECKED` rows, spread over those of ``X``, in the same form."""
+    count = X.shape[0] if hasattr(X, "shape") else len(X)
+    places = slice(0, count, max(1, -(-count // CHECKED)))
+    if hasattr(X, "iloc"):
+        # Rows by their places, whatever their labels.
+        return X.iloc[places]
+    return X.tocsr()[places] if hasattr(X, "tocsr") else X[places]
+
+
+def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> UnsupportedModelError | None:
+    """Compares what the model itself says of the rows of ``X`` with the sums of its expansions.
+
+    Parameters
+    ----------
+    X
+        Rows in the user's form.
+    rows
+        The same in the columns of each part.
+
+    Returns
+    -------
+    UnsupportedModelError or None
+        The error to raise where a prediction differs by more than ``imported.tolerance`` (:data:`SINGLE_TOLERANCE` for rows in
+        single precision) of the largest prediction and of 1e-4 of the sum of the absolute dual coefficients, as sums of large
+        terms lose digits.
+    """
+    assert imported.function is not None
+    # The model's own sums may lose digits in single precision, where rows are.
+    plain = np.asarray(X, dtype=np.float64) if isinstance(X, np.ndarray) and X.dtype.kind == "f" else X
+    with warnings.catch_warnings(), np.errstate(over="ignore"):
+        # A model may have been fitted with the names of columns or without, whatever the user's rows are.
+        warnings.filterwarnings("ignore", "X (does not have|has) (valid )?feature names")
+        expected = np.asarray(imported.function(plain), dtype=np.float64)
+    expected = expected.reshape(len(expected), -1)
+    predictions = iter([part.expansion._core.predict(own) for part, own in zip(imported.parts, rows)])
+    found = np.hstack([sum(next(predictions) for _ in block) for block in imported.blocks])
+    # Below the smallest normal number digits are lost.
+    size: Any = np.abs(expected) + 1e-290
+    if not imported.is_product:
+        coefficients = sum(np.abs(part.expansion.coef).sum() for part in imported.parts)
+        size = size.max(initial=0.0) + 1e-4 * coefficients
+    is_single = any(str(kind) in ("float32", "Float32") for kind in getattr(plain, "dtypes", []))
+    tolerance = max(imported.tolerance, SINGLE_TOLERANCE) if is_single else imported.tolerance
+    with np.errstate(invalid="ignore"):
+        # What overflows on both sides is the same.
+        same = found.shape == expected.shape and np.all((found == expected) | (np.abs(found - expected) <= tolerance * size))
+    if same:
+        return None
+    return UnsupportedModelError(
+        f"the {imported.kind} does not predict what its kernel and coefficients say, so it would be another model that is "
+        "explained: it may have been changed after it was fitted, or do more than riesz reads; its answers can be explained, "
+        "riesz.Explainer(model.predict, background)"
+    )
 
 
 def outputs_of(blocks: Sequence[Block]) -> int:
@@ -241,25 +340,6 @@ def card_of(parts: Sequence[Part]) -> dict[str, str]:
             found.setdefault(name, {})[value] = None
     said = lambda values: values[0] if len(values) == 1 else f"{values[0]}, … ({len(values)} different ones)"
     return {name: said(list(values)) for name, values in found.items()}
-
-
-def check_sum(imported: Imported, X: Any, predictions: np.ndarray) -> None:
-    """Refuses a sum of expansions that is not what the model itself says of the rows of ``X``, at some of them; once."""
-    if not imported.unchecked or not len(predictions) or imported.function is None:
-        return
-    rows = X[:CHECKED]
-    with warnings.catch_warnings():
-        # Members have been fitted on the columns of the data frame or on plain ones, whatever the user's rows are.
-        warnings.filterwarnings("ignore", "X (does not have|has) (valid )?feature names")
-        expected = np.asarray(imported.function(rows), dtype=np.float64)
-    expected, found = expected.reshape(len(expected), -1), predictions[:CHECKED]
-    size = 1 + np.abs(expected).max() + sum(np.abs(part.expansion.coef).sum() for part in imported.parts) * 1e-4
-    if found.shape != expected.shape or not np.abs(found - expected).max() <= 1e-6 * size:
-        raise UnsupportedModelError(
-            f"the {imported.kind} does not predict what its members say, so it would be another model that is explained: it may "
-            "have been changed after it was fitted"
-        )
-    imported.unchecked = False
 
 
 def user_names(X: Any, imported: Imported) -> list[str]:

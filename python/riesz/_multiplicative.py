@@ -15,7 +15,8 @@ import numpy as np
 from ._core import UnsupportedModelError
 from ._data import as_cells
 from ._expansion import Expansion
-from ._imported import Imported, Part, Read, expansion_of, names_in
+from ._imported import Imported, Part, Read, compare, expansion_of, imported_of, names_in
+from ._predictions import read_predictions
 from .kernels import ExponentialDotProduct
 
 
@@ -32,22 +33,19 @@ def _small_rows(points: np.ndarray) -> np.ndarray:
 def _log_linear(model: Any, coef: np.ndarray, intercept: np.ndarray, explained: str, outputs: list[str], own: Any) -> Read:
     """``e^{X coef' + intercept}`` in the user's own columns."""
 
-    def expansions():
-        return [_exponential(model, coef, intercept, outputs, own, _small_rows(coef))]
-
-    return Read(explained, outputs, own, expansions, has_rows=False)
+    expansions = lambda: [_exponential(model, coef, intercept, outputs)]
+    return Read(explained, outputs, own, expansions, has_rows=False, rows=_small_rows(coef), is_product=True)
 
 
-def _exponential(model, coef, intercept, outputs, own, at, names=None, made=None, center=None):
+def _exponential(model, coef, intercept, outputs, names=None, center=None):
     with np.errstate(over="ignore"):
         weights = np.diag(np.exp(intercept))
     if center is None:
-        # Products are off relative to what they are, however small.
-        return expansion_of(model, ExponentialDotProduct(), coef, weights, 0.0, outputs, own, at, names, made, np.abs)
+        return expansion_of(model, ExponentialDotProduct(), coef, weights, 0.0, outputs, names)
     # A support point as far from the centre as this is off, if at all, by a rounding of its distance.
     scale = np.sqrt((1.0 + np.abs(center)) / np.maximum(np.abs(coef).max(axis=0), 1e-100))
     kernel = ExponentialDotProduct(center=center.tolist(), scale=scale.tolist())
-    return expansion_of(model, kernel, coef * scale**2 + center, weights, 0.0, outputs, own, at, names, made, np.abs)
+    return expansion_of(model, kernel, coef * scale**2 + center, weights, 0.0, outputs, names)
 
 
 # scikit-learn ------------------------------------------------------------------------------------------------------
@@ -98,13 +96,11 @@ def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made
     first, second = ([pair[k] for pair in pairs] for k in (0, 1))
     coef, intercept = coef[first] - coef[second], intercept[first] - intercept[second]
 
-    def expansions():
-        if made is None:
-            return [_exponential(model, coef, intercept, outputs, own, _small_rows(coef))]
-        return [_exponential(model, coef, intercept, outputs, own, made.at, made.names, made.transform)]
-
-    of_columns = None if made is None else (made.owners, made.transform)
-    return Read(explained, outputs, own, expansions, has_rows=False, made=of_columns)
+    names, rows, of_columns = None, _small_rows(coef), None
+    if made is not None:
+        names, rows, of_columns = made.names, made.at, (made.owners, made.transform)
+    expansions = lambda: [_exponential(model, coef, intercept, outputs, names)]
+    return Read(explained, outputs, own, expansions, has_rows=False, made=of_columns, rows=rows, is_product=True)
 
 
 def gaussian_nb(model: Any) -> Read:
@@ -205,7 +201,13 @@ def odds(model: Any) -> Expansion:
     coef, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
     if len(model.classes_) == 2:
         coef, intercept = np.vstack([0.0 * coef, coef]), np.concatenate([[0.0], intercept])
-    return _linear_odds(model, coef, intercept).expansions()[0]
+    rows = _small_rows(coef)
+    imported = imported_of(model, _linear_odds(model, coef, intercept), names_in(model, coef.shape[1]))
+    (part,) = imported.readable()[0]
+    error = compare(imported, rows, [rows])
+    if error is not None:
+        raise error
+    return part.expansion
 
 
 # Other libraries ---------------------------------------------------------------------------------------------------
@@ -223,21 +225,25 @@ def is_multiplicative(model: Any) -> bool:
 def read_multiplicative(model: Any) -> Imported:
     """A generalised linear model with a log link, or a model of proportional hazards."""
     reader = {"GLMResultsWrapper": _glm, "GLMResults": _glm, "CoxPHFitter": _cox}.get(type(model).__name__)
-    if reader is None:
-        raise UnsupportedModelError(
-            f"a {type(model).__name__} of {_package(model)} is not read: GLMResults with a log link and "
-            "CoxPHFitter are; for others give a function of rows and a background to estimate values from"
-        )
-    expansion, explained, own = reader(model)
-    part = Part.whole(expansion, has_rows=False)
-    kind = type(model).__name__.removesuffix("Wrapper")
-    return Imported([[part]], explained, expansion.feature_names, kind, expansion.output_names, own)
+    try:
+        if reader is None:
+            raise UnsupportedModelError(
+                f"a {type(model).__name__} of {_package(model)} is not read: GLMResults with a log link and CoxPHFitter are"
+            )
+        return reader(model)
+    except UnsupportedModelError as error:
+        if not hasattr(model, "predict"):
+            raise
+        return read_predictions(model, error)
 
 
-def _named(model, names, coef, intercept, center, output, own):
+def _one_product(model, names, coef, intercept, center, output, own, explained):
     points = np.atleast_2d(coef)
-    at = _small_rows(points) if center is None else _small_rows(points) + center
-    return _exponential(model, points, np.atleast_1d(intercept), [output], own, at, names, None, center)
+    rows = _small_rows(points) if center is None else _small_rows(points) + center
+    expansion = _exponential(model, points, np.atleast_1d(intercept), [output], names, center)
+    kind = type(model).__name__.removesuffix("Wrapper")
+    blocks = [[Part.whole(expansion, has_rows=False)]]
+    return Imported(blocks, explained, names, kind, [output], own, unchecked=True, rows=rows, is_product=True)
 
 
 def _glm(results):
@@ -247,7 +253,7 @@ def _glm(results):
     names = [str(name) for name in results.model.exog_names]
     own = lambda rows: np.asarray(results.model.predict(np.asarray(results.params), as_cells(rows).astype(np.float64)))
     coef = np.asarray(results.params, dtype=np.float64)
-    return _named(results, names, coef, 0.0, None, str(results.model.endog_names), own), "mean", own
+    return _one_product(results, names, coef, 0.0, None, str(results.model.endog_names), own, "mean")
 
 
 def _cox(fitter):
@@ -264,10 +270,12 @@ def _cox(fitter):
         frame = DataFrame(as_cells(rows).astype(np.float64), columns=names)
         return np.asarray(fitter.predict_partial_hazard(frame))
 
+    explained = "partial hazard: the hazard ratio to a row of the training data's means"
     try:
-        expansion = _named(fitter, names, coef, 0.0, center, "hazard ratio", own)
-    except (KeyError, ValueError, TypeError) as error:
-        raise UnsupportedModelError(
-            f"the CoxPHFitter cannot be read, as covariates are made of columns by a formula: {error}"
-        ) from None
-    return expansion, "partial hazard: the hazard ratio to a row of the training data's means", own
+        imported = _one_product(fitter, names, coef, 0.0, center, "hazard ratio", own, explained)
+        error: Exception | None = compare(imported, imported.rows, [imported.rows])
+    except (KeyError, ValueError, TypeError) as other:
+        error = other
+    if error is not None:
+        raise UnsupportedModelError(f"the CoxPHFitter cannot be read, as covariates are made of columns by a formula: {error}")
+    return imported

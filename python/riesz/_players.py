@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ._core import UnsupportedModelError
 from ._data import is_whole
 
 Groups = Mapping[str, Sequence[str | int]]
@@ -44,11 +45,20 @@ def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[t
     return sorted(players + alone, key=lambda player: min(player[1]))
 
 
-def model_players(players: list[tuple[str, list[int]]], owners: list[int]) -> list[tuple[str, list[int]]]:
-    """The players over the model's columns."""
+def model_players(players: list[tuple[str, list[int]]], owners: Sequence[int | tuple[int, ...]]) -> list[tuple[str, list[int]]]:
+    """The players over the model's columns. One that is made of several of the user's columns belongs to the player who has
+    them all; where there is none, :class:`UnsupportedModelError` is raised."""
+    player_of = {column: name for name, own in players for column in own}
     made: dict[int, list[int]] = {}
     for column, owner in enumerate(owners):
-        made.setdefault(owner, []).append(column)
+        several = (owner,) if isinstance(owner, int) else owner
+        if len({player_of[j] for j in several}) > 1:
+            together = ", ".join(f"'{player_of[j]}'" for j in several)
+            raise UnsupportedModelError(
+                f"a column of the model is made of {together} together: as one group, groups={{'NAME': [...]}}, they have exact "
+                "values"
+            )
+        made.setdefault(several[0], []).append(column)
     return [(name, [c for j in own for c in made.get(j, [])]) for name, own in players]
 
 

@@ -1,7 +1,7 @@
 """scikit-learn's fitted kernel models and what is made of them (pipelines, searches, ensembles) as expansions.
 
-Nothing is guessed: a part that is not known raises :class:`~riesz.UnsupportedModelError` naming it. Every expansion is compared
-with the model's own output at some of its support points before it is used, and every sum of several at rows that are explained.
+Nothing is guessed: a part that is not known raises :class:`~riesz.UnsupportedModelError` naming it, and the model is explained by
+what it predicts.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from ._imported import (
     Read,
     Transform,
     expansion_of,
+    imported_of,
     names_in,
     outputs_of,
     weighted_sum,
     with_class_sums,
 )
 from ._multiplicative import bernoulli_nb, categorical_nb, counting_nb, gaussian_nb, log_linear_regressor
+from ._predictions import read_predictions
 from ._sklearn_kernels import gp_kernel, pairwise_kernel
 
 
@@ -46,24 +48,26 @@ def import_model(model: Any) -> Imported:
     if composer is None and hasattr(model, "best_estimator_"):
         # Searches of other libraries.
         composer = _best
-    if composer is not None:
+    if type(model).__module__.startswith(("sklearn.", "riesz.")) and hasattr(model, "fit"):
         check_is_fitted(model)
-        return _composed(model, composer)
+    if composer is not None:
+        try:
+            return composer(model)
+        except UnsupportedModelError as error:
+            return read_predictions(model, error, prefer_scores=True)
     if reader is None:
-        raise _unknown(model)
-    check_is_fitted(model)
+        return read_predictions(model, _unknown(model))
+    # Rows of objects are kept without the number of their columns.
+    is_of_objects = hasattr(model, "X_train_") or hasattr(model, "base_estimator_")
+    is_of_objects = is_of_objects and not hasattr(model, "n_features_in_")
+    if is_of_objects or getattr(model, "kernel", None) == "precomputed":
+        return Imported([], "", [], type(model).__name__, [], None, _without_columns(model))
     read = reader(model)
-    blocks, refusal = [], None
-    try:
-        blocks = read.blocks()
-    except UnsupportedModelError as error:
-        refusal = error
     # Support vector machines with a callable for a kernel have no n_features_in_.
     width = model.n_features_in_ if hasattr(model, "n_features_in_") else model.shape_fit_[1]
-    # The columns of a precomputed kernel are rows, and no features to mix.
-    function = None if getattr(model, "kernel", None) == "precomputed" else read.function
-    kind = type(model).__name__
-    return Imported(blocks, read.explained, names_in(model, width), kind, read.output_names, function, refusal)
+    imported = imported_of(model, read, names_in(model, width))
+    # What riesz fits, and what it makes rows of, is not another library's.
+    return replace(imported, unchecked=False) if reader is _own else imported
 
 
 def _registered(model: Any, registry: dict[str, Callable]) -> Any:
@@ -73,25 +77,31 @@ def _registered(model: Any, registry: dict[str, Callable]) -> Any:
 
 
 def _unknown(model: Any) -> UnsupportedModelError:
+    if hasattr(model, "predict"):
+        return UnsupportedModelError(
+            f"a {type(model).__name__} is not a kernel model that riesz reads, so its values come from calls of its predictions"
+        )
     return UnsupportedModelError(
-        f"a {type(model).__name__} is not a kernel model that riesz reads: it takes support vector machines, KernelRidge, "
-        "Gaussian processes and linear models, pipelines that end in one, searches for one, sums of them (bagging, voting, "
-        "stacking, one-vs-rest), riesz.Expansion and the path of a model file; for any other, give its function, model.predict "
-        "or model.decision_function, and a background to estimate values from"
+        f"a {type(model).__name__} is not a model that riesz reads, and has no predict: give a fitted model or a function of rows"
     )
 
 
-def _composed(model: Any, composer: Callable[[Any], Imported]) -> Imported:
-    """A model that is made of others; where one of these cannot be read, its function and the reason why."""
-    try:
-        return composer(model)
-    except UnsupportedModelError as error:
-        function = getattr(model, "decision_function", None) or getattr(model, "predict", None)
-        width = getattr(model, "n_features_in_", None)
-        if function is None or width is None:
-            raise
-        explained = "prediction" if function == getattr(model, "predict", None) else "decision function"
-        return Imported([], explained, names_in(model, width), type(model).__name__, [], function, error)
+def _without_columns(model: Any) -> UnsupportedModelError:
+    """Why a model of objects, or of a matrix of kernel values, has no features."""
+    kind = type(model).__name__
+    if getattr(model, "kernel", None) == "precomputed":
+        rows = "X_train[model.support_], coef=model.dual_coef_[0], intercept=model.intercept_[0]"
+        rows = rows if hasattr(model, "support_") else "X_train, coef=model.dual_coef_"
+        return UnsupportedModelError(
+            f"the {kind} was fitted on kernel values (kernel='precomputed'), and does not know the rows that they are of: give "
+            f"riesz.Expansion(kernel, points={rows}) with the kernel and the training rows, or a function of rows, lambda X: "
+            "model.predict(kernel_values(X, X_train)), and a background"
+        )
+    return UnsupportedModelError(
+        f"the {kind} was fitted on objects that have no columns, and so there are no features that values could "
+        "be of: give a function of rows whose columns say what makes the objects, lambda X: model.predict(objects(X)), and a "
+        "background of such rows"
+    )
 
 
 def _class_names(classes: Any) -> list[str]:
@@ -110,7 +120,7 @@ def _kernel_ridge(model):
     def expansions():
         dense = as_cells(model.X_fit_)
         kernel = pairwise_kernel(model.kernel, dense.shape[1], model.gamma, model.degree, model.coef0, type(model).__name__)
-        return [expansion_of(model, kernel, dense, coef, 0.0, outputs, model.predict)]
+        return [expansion_of(model, kernel, dense, coef, 0.0, outputs)]
 
     return Read("prediction", outputs, model.predict, expansions)
 
@@ -125,7 +135,7 @@ def _as_fitted(model, function):
         return function
     from scipy.sparse import csr_matrix
 
-    return lambda rows: function(csr_matrix(as_cells(rows)))
+    return lambda rows: function(csr_matrix(rows if hasattr(rows, "tocsr") else as_cells(rows)))
 
 
 def _one_output_svm(model):
@@ -135,7 +145,7 @@ def _one_output_svm(model):
 
     def expansions():
         coef = as_cells(model.dual_coef_)[0]
-        return [expansion_of(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs, own)]
+        return [expansion_of(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs)]
 
     return Read(explained, outputs, own, expansions)
 
@@ -163,7 +173,7 @@ def _svc(model):
             for pair, (i, j) in enumerate(pairs):
                 coef[ends[i] : ends[i + 1], pair] = dual[j - 1, ends[i] : ends[i + 1]]
                 coef[ends[j] : ends[j + 1], pair] = dual[i, ends[j] : ends[j + 1]]
-        return [expansion_of(model, kernel, model.support_vectors_, coef, intercept, outputs, own)]
+        return [expansion_of(model, kernel, model.support_vectors_, coef, intercept, outputs)]
 
     read = Read(explained, outputs, own, expansions)
     return with_class_sums(read, classes) if len(classes) > 2 and model.decision_function_shape == "ovr" else read
@@ -182,7 +192,7 @@ def _gp_regressor(model):
         points = np.asarray(model.X_train_)
         scale, shift = np.asarray(model._y_train_std), np.asarray(model._y_train_mean)
         kernel = gp_kernel(model.kernel_, points.shape[1])
-        expansion = expansion_of(model, kernel, points, alpha * scale, shift, outputs, model.predict)
+        expansion = expansion_of(model, kernel, points, alpha * scale, shift, outputs)
         scales = np.broadcast_to(scale, (len(outputs),)).tolist()
         expansion._posterior = lambda: (np.ascontiguousarray(model.L_), None, scales)
         return [expansion]
@@ -208,7 +218,7 @@ def _gp_classifier(model):
 
     def expansion(name, part):
         kernel = gp_kernel(part.kernel_, part.X_train_.shape[1])
-        read = expansion_of(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name], latent(part))
+        read = expansion_of(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name])
         read._posterior = lambda: (np.ascontiguousarray(part.L_), part.W_sr_.tolist(), [1.0])
         return read
 
@@ -229,14 +239,11 @@ def _linear_map(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _linear(model, explained, outputs, own):
     """A linear model: the linear kernel with its coefficients for support points."""
-
-    def expansions():
-        coef, intercept = _linear_map(model)
-        rows = np.zeros((min(CHECKED, 1 + coef.shape[1]), coef.shape[1]))
-        rows[np.arange(1, len(rows)), np.arange(len(rows) - 1)] = 1.0
-        return [expansion_of(model, rk.Linear(), coef, np.eye(len(coef)), intercept, outputs, own, np.vstack([coef, rows]))]
-
-    return Read(explained, outputs, own, expansions, has_rows=False)
+    coef, intercept = _linear_map(model)
+    rows = np.zeros((min(CHECKED, 1 + coef.shape[1]), coef.shape[1]))
+    rows[np.arange(1, len(rows)), np.arange(len(rows) - 1)] = 1.0
+    expansions = lambda: [expansion_of(model, rk.Linear(), coef, np.eye(len(coef)), intercept, outputs)]
+    return Read(explained, outputs, own, expansions, has_rows=False, rows=np.vstack([coef[:CHECKED], rows]))
 
 
 def _linear_regressor(model):
@@ -287,6 +294,8 @@ def _added(model, members, shift, explained, outputs, function):
 
 def _mean(model, members, weights, function=None):
     """The mean of members with weights."""
+    for member in members:
+        member.readable()
     first, weights = members[0], np.asarray(weights, dtype=np.float64) / np.sum(weights)
     if any(member.output_names != first.output_names for member in members):
         raise UnsupportedModelError(f"the members of the {type(model).__name__} have different outputs: explain them one by one")
@@ -327,7 +336,8 @@ def _of_columns(member: Imported, columns: np.ndarray, width: int) -> Imported:
 
     place = [int(column) for column in columns]
     blocks = _moved(member.blocks, pick, place)
-    return replace(member, blocks=blocks, function=None if member.function is None else _after(pick, member.function))
+    function = None if member.function is None else _after(pick, member.function)
+    return replace(member, blocks=blocks, function=function, rows=None)
 
 
 def _after(first: Callable[[Any], Any], then: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -342,7 +352,8 @@ def _moved(blocks: list[Block], made: Callable[[Any], Any], place: list[int]) ->
     def moved(part: Part) -> Part:
         if part.transform is not None and part.transform not in transforms:
             transforms[part.transform] = _after(made, part.transform)
-        return replace(part, transform=transforms[part.transform], owners=[place[j] for j in part.owners])
+        owners = [place[j] if isinstance(j, int) else tuple(place[k] for k in j) for j in part.owners]
+        return replace(part, transform=transforms[part.transform], owners=owners)
 
     return [[moved(part) for part in block] for block in blocks]
 
@@ -474,15 +485,18 @@ def _pipeline(model):
     names = numbered(width) if names is None else [str(name) for name in names]
     function = None if last.function is None else _after(before.transform, last.function)
     kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last.kind])
-    blocks, refusal = [], last.refusal
-    try:
-        own, width = owners(before, len(names), "pipeline", len(last.feature_names)), len(last.feature_names)
-        if len(own) != width:
-            raise UnsupportedModelError(f"the pipeline's steps make {len(own)} columns, but its model was fitted on {width}")
-        blocks = _moved(last.blocks, before.transform, own)
-    except UnsupportedModelError as error:
-        refusal = error
-    return replace(last, blocks=blocks, feature_names=names, kind=kind, function=function, refusal=refusal)
+    blocks: list[Block] = []
+    refusal = last.refusal
+    if refusal is None:
+        try:
+            own, width = owners(before, len(names), "pipeline", len(last.feature_names)), len(last.feature_names)
+            if len(own) != width:
+                raise UnsupportedModelError(f"the pipeline's steps make {len(own)} columns, but its model was fitted on {width}")
+            blocks = _moved(last.blocks, before.transform, own)
+        except UnsupportedModelError as error:
+            refusal = error
+    # Rows of the model are not the user's.
+    return replace(last, blocks=blocks, feature_names=names, kind=kind, function=function, refusal=refusal, rows=None)
 
 
 #: For each class, or base of classes, by its package and name, how its models are read.

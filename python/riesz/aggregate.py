@@ -44,6 +44,11 @@ from .estimators import _positive
 
 __all__ = ["AggregateGaussianProcess", "LeftOut"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 #: Operators that regress targets on mediators, and not rows.
 _REGRESSIONS = ("pseudo", "two-sided")
 

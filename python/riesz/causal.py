@@ -24,6 +24,10 @@ from . import _core
 __all__ = ["Bridge", "Identification", "d_separated", "identify", "open_path"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 @dataclass(frozen=True)
 class Bridge:
     """What ties a study to the next."""

@@ -28,6 +28,11 @@ from .rankability import _seed
 
 __all__ = ["PreferenceClusters"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _METHODS = ("mixture", "generalised", "comparisons", "abstaining", "spectral", "covariates")
 
 

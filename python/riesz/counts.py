@@ -36,6 +36,11 @@ from ._meetings import _first, check_optimizer
 
 __all__ = ["AggregateCountProcess"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 #: What f is, by family.
 _LINKS = {"poisson": "log rate", "binomial": "log odds"}
 

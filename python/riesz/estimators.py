@@ -29,6 +29,7 @@ only number the rows, or hold marks such as -9999, are warned of.
 
 from __future__ import annotations
 
+import datetime
 import json
 import numbers
 import warnings
@@ -56,6 +57,10 @@ __all__ = [
     "KernelLogisticRegression",
     "KernelRidge",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class _KernelMachine(BaseEstimator):
@@ -194,12 +199,16 @@ def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, 
 
 
 def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
-    """scikit-learn's ``validate_data`` of numbers, which names text where it finds it."""
+    """scikit-learn's ``validate_data`` of numbers, which names dates and text where it finds them."""
     X = collected(X)
+    _refuse_dates(X)
     try:
         found = validate_data(estimator, X, *y, dtype=np.float64, **how)
         return (found[0], np.asarray(found[1], dtype=np.float64)) if how.get("y_numeric") else found
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError):
+            _refuse_dates(X, cell_by_cell=True)
+            raise
         if "could not convert string" not in str(error):
             raise
         remedy = "encode it, or give a data frame, whose columns of text are taken as categories"
@@ -208,6 +217,25 @@ def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
             targets = np.asarray(y[0], dtype=object)
             _refuse_text(targets.reshape(len(targets), -1), None, "y", "a regressor predicts numbers, a classifier classes")
         raise
+
+
+def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
+    """Raises an error that names the first column whose type, or of which a cell, is a date, a time or a duration."""
+    names, whole = names_of(X), getattr(X, "dtype", None)
+    if cell_by_cell:
+        cells, times = as_cells(X), (datetime.date, datetime.time, datetime.timedelta)
+        kinds = [next((type(cell).__name__ for cell in column if isinstance(cell, times)), None) for column in cells.T]
+    else:
+        types = [whole] if whole is not None else list(getattr(X, "dtypes", []))
+        # numpy's and pandas' have these kinds; polars' and Arrow's have no kind, or that of an object.
+        is_time = lambda kind: str(kind).lower().startswith(("date", "time", "duration", "period"))
+        kinds = [str(kind) if getattr(kind, "kind", "") in ("m", "M") or is_time(kind) else None for kind in types]
+    for j, kind in enumerate(kinds):
+        if kind is not None:
+            column = "X" if names is None else f"column '{names[j]}' of X"
+            raise ValueError(
+                f"{column} holds dates or times ({kind}): give numbers, such as days since the first, or leave the column out"
+            )
 
 
 def _refuse_text(cells: np.ndarray, names: list[str] | None, what: str, remedy: str) -> None:

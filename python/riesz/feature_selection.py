@@ -26,6 +26,11 @@ from ._samples import Rows, read
 
 __all__ = ["SelectHSIC"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 METHODS = ("shapley", "backward", "lasso")
 
 

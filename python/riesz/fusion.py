@@ -53,6 +53,10 @@ _SOME = 1000
 __all__ = ["CausalEstimate", "CausalFusion", "MediatorShares", "Suggestions", "suggest_among"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class CausalFusion(Experiments, BaseEstimator):
     """The effect of a treatment on an outcome, ``E[outcome | do(treatment)]``, from studies none of which measured both.
 

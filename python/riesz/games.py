@@ -23,6 +23,12 @@ import numpy as np
 from . import _core
 from .kernels import Kernel
 
+__all__ = ["Baseline", "Functional", "Game", "Interventional", "MarginalProduct", "Observational"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 @dataclass(frozen=True, eq=False)
 class Game:

@@ -40,8 +40,14 @@ __all__ = [
     "Polynomial",
     "Product",
     "RationalQuadratic",
+    "Sigmoid",
     "Sum",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Scalars = float | Sequence[float]
 #: Length scales, or how rows say them.
@@ -451,6 +457,17 @@ class Polynomial(Kernel):
     degree: int = 3
     gamma: float = 1.0
     coef0: float = 1.0
+    columns: Columns = None
+
+
+@dataclass(frozen=True, repr=False)
+class Sigmoid(Kernel):
+    """``tanh(gamma Σ_c u_c v_c + coef0)``. It is neither positive definite nor a product over columns: support
+    vector machines have it, as LIBSVM's, and their values are found from their predictions, given a background.
+    """
+
+    gamma: float = 1.0
+    coef0: float = 0.0
     columns: Columns = None
 
 

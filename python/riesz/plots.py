@@ -41,6 +41,11 @@ __all__ = [
     "witness",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 #: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn for each dot.
 REACH, SURE, FEW = 1.959963984540054, "95 % intervals", 200
 #: Levels below a feature's name take so many characters, or the names would take the plot's place.

@@ -57,6 +57,11 @@ from .estimators import _count
 
 __all__ = ["PairClassifier", "PreferenceClassifier", "explain", "pair_groups"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 #: The shares of a utility and of the generalised part that tuning starts from, in squared log odds.
 _SHARE = 2.25
 #: More pairs that met are taken through landmarks, by default so many.

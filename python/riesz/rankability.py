@@ -30,6 +30,10 @@ from .preference import PreferenceClassifier
 __all__ = ["Evidence", "Rankability", "SpecR", "compare_models", "rankability", "spec_r"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 @dataclass(frozen=True)
 class Rankability:
     """What a posterior says of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of all log odds."""

@@ -292,7 +292,8 @@ def test_what_cannot_be_read_is_named_and_estimated(data):
         # Not by its kernel, but all coalitions of four features cost no more than an estimate.
         explainer = riesz.Explainer(model, X[:4])
         assert explainer.exactness == "exact" and explainer.game == "interventional"
-        function = model.decision_function if hasattr(model, "decision_function") else model.predict
+        named = ("decision_function", "predict_proba", "predict")
+        function = getattr(model, next(name for name in named if hasattr(model, name)))
         np.testing.assert_allclose(explainer(X[:2]).predictions, function(X[:2]), atol=1e-12)
     # Scores of three classes that are no sum of pairs are not taken for one.
     three = np.digitize(y, np.quantile(y, [0.3, 0.6]))

@@ -643,3 +643,22 @@ def test_what_landmarks_leave_out(tmp_path):
     assert np.array_equal(again.sd, told.sd)
     again.report(tmp_path / "page.html")
     assert "estimated from fits with fewer landmarks" in (tmp_path / "page.html").read_text()
+
+
+def test_columns_of_dates_are_named(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    days = pd.date_range("2024-01-01", periods=len(y))
+    for column in (days, days.tz_localize("UTC"), days - days[0], days.to_period("D")):
+        with pytest.raises(ValueError, match="column 'when' of X holds dates or times .*days since the first"):
+            riesz.KernelRidge().fit(frame.assign(when=column), y)
+    for column in (days.to_pydatetime(), days.date):
+        with pytest.raises(ValueError, match="column 'when' of X"):
+            riesz.KernelRidge().fit(frame.assign(when=pd.Series(list(column), dtype=object)), y)
+    with pytest.raises(ValueError, match="column 'when' of X holds dates or times"):
+        riesz.SVR().fit(pl.DataFrame({"a": X[:, 0], "when": days.to_pydatetime()}), y)
+    with pytest.raises(ValueError, match="X holds dates or times"):
+        riesz.SVR().fit(np.tile(days.to_numpy()[:, None], (1, 2)), y)
+    model = riesz.KernelRidge().fit(frame, y)
+    with pytest.raises(ValueError, match="column 'd' of X holds dates"):
+        model.predict(frame.assign(d=days))

@@ -96,15 +96,156 @@ def test_noise_and_single_precision(data):
         np.testing.assert_allclose(found, model(torch.as_tensor(X32[:4])).mean.numpy(), atol=1e-4)
 
 
+def mean_of(model):
+    def mean(rows):
+        model.eval()
+        with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):
+            return model(torch.as_tensor(rows)).mean.numpy()
+
+    return mean
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_not_read_is_named(data):
+def test_what_is_not_read_is_named_and_estimated_from_its_own_mean(data):
     X, y = data
     for model, culprit in [
-        (Warped(X, y, gk.RBFKernel()), "forward does more"),
-        (Process(X, y, gk.CosineKernel()), "CosineKernel"),
-        (Process(X, y, gk.RBFKernel(), gpytorch.means.LinearMean(4)), "LinearMean"),
-        (Process(X, y, gk.MaternKernel(1.5)), "ties the columns"),
-        (gk.RBFKernel(), "not an ExactGP"),
+        (Warped(X, y, gk.RBFKernel()), "does not predict what its kernel and coefficients say"),
+        (Process(X, y, gk.PiecewisePolynomialKernel(ard_num_dims=4)), "PiecewisePolynomialKernel"),
+        (Process(X, y, gk.RBFKernel(), Curved()), "mean of the Process is a Curved"),
+        (Process(X, y, settled(gk.ScaleKernel(gk.MaternKernel(2.5, ard_num_dims=4)))), "ties the columns"),
+        (Process(X, y, settled(gk.ScaleKernel(gk.RQKernel()))), "ties the columns"),
+        (Process(X, y, settled(gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=4))), "SpectralMixtureKernel"),
     ]:
+        model = model.double()
         with pytest.raises(riesz.UnsupportedModelError, match=culprit):
-            riesz.Explainer(model.double(), X[:3])
+            riesz.Explainer(model)
+        values = riesz.Explainer(model, X[:3])(X[20:21]).values
+        np.testing.assert_allclose(values[0], interventional(mean_of(model), X[20], X[:3]), atol=1e-8)
+    with pytest.raises(riesz.UnsupportedModelError, match="not an ExactGP"):
+        riesz.Explainer(gk.RBFKernel())
+
+
+class Curved(gpytorch.means.Mean):
+    def forward(self, x):
+        return torch.sin(x[..., 0])
+
+
+class Approximate(gpytorch.models.ApproximateGP):
+    """Through inducing points, with a variational distribution that was moved."""
+
+    def __init__(self, points):
+        distribution = gpytorch.variational.CholeskyVariationalDistribution(len(points))
+        super().__init__(gpytorch.variational.VariationalStrategy(self, points, distribution))
+        self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), gk.ScaleKernel(gk.RBFKernel())
+        distribution.variational_mean.data = torch.linspace(-1, 2, len(points))
+        self.variational_strategy.variational_params_initialized.fill_(1)
+
+    def forward(self, x):
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+class Tasks(gpytorch.models.ExactGP):
+    """Two outputs that depend on each other."""
+
+    def __init__(self, X, Y):
+        super().__init__(torch.as_tensor(X), torch.as_tensor(Y), gpytorch.likelihoods.MultitaskGaussianLikelihood(num_tasks=2))
+        self.mean_module = gpytorch.means.MultitaskMean(gpytorch.means.ConstantMean(), num_tasks=2)
+        self.covar_module = gk.MultitaskKernel(gk.RBFKernel(), num_tasks=2, rank=1)
+
+    def forward(self, x):
+        return gpytorch.distributions.MultitaskMultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+class Batch(gpytorch.models.ExactGP):
+    """Two processes side by side."""
+
+    def __init__(self, X, Y):
+        size = torch.Size([2])
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(batch_shape=size)
+        super().__init__(torch.as_tensor(X).expand(2, *X.shape), torch.as_tensor(Y.T), likelihood)
+        self.mean_module = gpytorch.means.ConstantMean(batch_shape=size)
+        self.covar_module = gk.ScaleKernel(gk.RBFKernel(batch_shape=size), batch_shape=size)
+
+    def forward(self, x):
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_of_other_kinds_are_estimated_from_their_own_mean(data):
+    X, y = data
+    Y = np.column_stack([y, -(y**2)])
+    batch = Batch(X, Y).double()
+    of_batch = lambda rows: mean_of(batch)(np.broadcast_to(rows, (2, *rows.shape)).copy()).T
+    pair = gpytorch.models.IndependentModelList(Process(X, y, gk.RBFKernel()), Process(X, -y, gk.RBFKernel())).double()
+    of_pair = lambda rows: np.column_stack([mean_of(member)(rows) for member in pair.models])
+    approximate, tasks = Approximate(torch.as_tensor(X[:7])).double(), Tasks(X, Y).double()
+    for model, function in [
+        (approximate, mean_of(approximate)),
+        (tasks, mean_of(tasks)),
+        (batch, of_batch),
+        (pair, of_pair),
+    ]:
+        explanation = riesz.Explainer(model, X[:4])(X[20:21])
+        expected = interventional(function, X[20], X[:4])
+        np.testing.assert_allclose(explanation.values[0], expected, atol=1e-7)
+        assert explanation.output_names == (["y"] if model is approximate else ["y0", "y1"])
+
+
+class Deep(Process):
+    """A network before the kernel."""
+
+    def __init__(self, X, y):
+        super().__init__(X, y, settled(gk.ScaleKernel(gk.RBFKernel(ard_num_dims=2))))
+        self.features = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Tanh())
+
+    def forward(self, x):
+        return super().forward(self.features(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kernels_behind_a_network_are_estimated(data):
+    X, y = data
+    torch.manual_seed(1)
+    model = Deep(X, y).double()
+    with pytest.raises(riesz.UnsupportedModelError, match="the Deep cannot be read as a kernel and a mean"):
+        riesz.Explainer(model)
+    values = riesz.Explainer(model, X[:4])(X[20:21]).values
+    np.testing.assert_allclose(values[0], interventional(mean_of(model), X[20], X[:4]), atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_linear_mean_is_exact(data):
+    X, y = data
+    for bias in (True, False):
+        mean = gpytorch.means.LinearMean(4, bias=bias)
+        mean.weights.data = torch.tensor([[0.5], [-1.0], [2.0], [0.1]])
+        model = Process(X, y, settled(gk.ScaleKernel(gk.RBFKernel(ard_num_dims=4))), mean).double()
+        explainer = riesz.Explainer(model, X[:6])
+        explanation = explainer(X[20:21])
+        assert explainer._cores and explanation.certificate.holds
+        np.testing.assert_allclose(explanation.values[0], interventional(mean_of(model), X[20], X[:6]), atol=1e-8)
+        with pytest.raises(ValueError, match="covariance=True"):
+            riesz.Explainer(model, X[:6], covariance=True)
+
+
+def test_modules_of_torch_are_handed_over_whole(data):
+    X, _ = data
+    torch.manual_seed(0)
+    for double in (False, True):
+        network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(5, 2))
+        network = network.double() if double else network
+        kind = torch.float64 if double else torch.float32
+
+        def outputs(rows):
+            hidden = torch.tanh(network[0](torch.as_tensor(rows, dtype=kind)))
+            return network[3](hidden).detach().double().numpy()
+
+        explainer = riesz.Explainer(network, X[:4])
+        explanation = explainer(X[20:21])
+        assert network.training and network[2].training
+        expected = interventional(outputs, X[20], X[:4])
+        np.testing.assert_allclose(explanation.values[0], expected, atol=1e-12 if double else 1e-6)
+        with pytest.raises(riesz.UnsupportedModelError, match="Sequential of PyTorch is not known.* given a background"):
+            riesz.Explainer(network)
+    with pytest.raises(riesz.UnsupportedModelError, match=r"answers to . rows with the shape"):
+        riesz.Explainer(torch.nn.Unflatten(1, (2, 2)), X[:4])(X[:1])

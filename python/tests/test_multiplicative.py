@@ -141,10 +141,15 @@ def test_results_of_statsmodels(data):
     frame = pd.DataFrame(design, columns=["const", *"abcd"])
     named = api.GLM(counts, frame, family=api.families.Poisson()).fit()
     assert riesz.Explainer(named, frame[:6])(frame[:2]).feature_names == ["const", *"abcd"]
-    with pytest.raises(riesz.UnsupportedModelError, match="the link Logit"):
-        riesz.Explainer(api.GLM(counts > 1, design, family=api.families.Binomial()).fit(), design[:5])
-    with pytest.raises(riesz.UnsupportedModelError, match="of statsmodels is not read"):
-        riesz.Explainer(api.OLS(counts, design).fit(), design[:5])
+    # Others are explained by what they predict.
+    for other, words in [
+        (api.GLM(counts > 1, design, family=api.families.Binomial()).fit(), "the link Logit"),
+        (api.OLS(counts, design).fit(), "of statsmodels is not read"),
+    ]:
+        with pytest.raises(riesz.UnsupportedModelError, match=words):
+            riesz.Explainer(other)
+        values = riesz.Explainer(other, design[:5])(design[9:10]).values
+        np.testing.assert_allclose(values[0], interventional(other.predict, design[9], design[:5]), atol=1e-10)
 
 
 def test_hazards_of_lifelines(data):
@@ -176,5 +181,7 @@ def test_tiny_means_are_compared_too(data):
     np.testing.assert_allclose(explanation.values, truth, atol=1e-9 * np.abs(truth).max())
     own = model.predict
     model.predict = lambda rows: 2.0 * own(rows)
-    explainer = riesz.Explainer(model, X[:7])
+    with pytest.raises(riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"):
+        riesz.Explainer(model, X[:7])
+    explainer = riesz.Explainer(model.predict, X[:7])
     np.testing.assert_allclose(explainer(X[60:63]).values, 2.0 * truth, atol=1e-9 * np.abs(truth).max())

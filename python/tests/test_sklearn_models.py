@@ -290,7 +290,8 @@ def test_powers_and_products_of_kernels_are_those_of_scikit_learn():
 def test_other_estimators_are_told_what_to_give(data):
     X, y = data
     with pytest.raises(
-        riesz.UnsupportedModelError, match="RandomForestRegressor .* model.predict or model.decision_function, and a background"
+        riesz.UnsupportedModelError,
+        match="RandomForestRegressor is not a kernel model .* with standard errors, given a background",
     ):
         riesz.Explainer(RandomForestRegressor(3).fit(X, y))
 

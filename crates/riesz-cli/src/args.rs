@@ -5,7 +5,7 @@ mod discrepancy;
 mod question;
 mod settings;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use riesz::Table;
@@ -18,7 +18,7 @@ pub use settings::{OfModel, Protected, SettingArgs};
 
 use crate::failure::{Failure, Result};
 use crate::io::csv::Decimal;
-use crate::io::input::{ReadOptions, TableFile};
+use crate::io::input::{OpenTable, ReadOptions, TableFile};
 use crate::io::typing::{Strays, WhenMissing, WhenUnseen, typical};
 
 /// Options of every command.
@@ -117,6 +117,9 @@ pub struct TableArgs {
     /// Cells that stand for missing values, besides empty ones, NA, N/A, NaN and null: '-9999,?'
     #[arg(long, value_name = "CELL,…", value_delimiter = ',', allow_hyphen_values = true)]
     pub na_values: Vec<String>,
+    /// Names of the features of LIBSVM data files, where a command takes them.
+    #[arg(skip)]
+    pub features: Vec<String>,
 }
 
 impl TableArgs {
@@ -129,6 +132,7 @@ impl TableArgs {
             sheet: self.sheet.clone(),
             columns: self.column.iter().flat_map(|choices| choices.0.iter().cloned()).collect(),
             na_values: self.na_values.clone(),
+            features: self.features.clone(),
             ..ReadOptions::default()
         };
         TableFile { path: path.to_path_buf(), options }
@@ -191,6 +195,61 @@ impl RowArgs {
         file.options.drop_missing = self.missing == MissingRows::Drop;
         file.options.missing_remedy = ", or leave its row out with --missing drop";
         file
+    }
+}
+
+/// What the features of LIBSVM's files are called.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "LIBSVM files")]
+pub struct FeatureNames {
+    /// Names of the features 1, 2, … of LIBSVM models and data files, in this order: the columns of other
+    /// tables that they are
+    /// [default: x0, x1, …]
+    #[arg(long, value_name = "COL,…", value_delimiter = ',')]
+    pub columns: Vec<String>,
+}
+
+impl FeatureNames {
+    /// The names of the features, if they were given.
+    pub fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|name| name.trim().to_string()).collect()
+    }
+
+    /// How to read tables, whose features have these names where they are LIBSVM data files.
+    pub fn tables(&self, table: &TableArgs) -> TableArgs {
+        TableArgs { features: self.names(), ..table.clone() }
+    }
+}
+
+/// What LIBSVM's files do not say.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "LIBSVM files")]
+pub struct FeatureArgs {
+    /// Their names.
+    #[command(flatten)]
+    pub called: FeatureNames,
+    /// Range file of 'svm-scale -s' for a LIBSVM model that was fitted on scaled data: rows are then given
+    /// as they are, unscaled,
+    /// and outputs are in the units of the target, if that was scaled too
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub scale: Option<PathBuf>,
+}
+
+impl FeatureArgs {
+    /// As [`FeatureNames::tables`].
+    pub fn tables(&self, table: &TableArgs) -> TableArgs {
+        self.called.tables(table)
+    }
+
+    /// Opens a table in which LIBSVM's features have these names.
+    pub fn open(&self, table: &TableArgs, path: &Path) -> Result<OpenTable> {
+        self.tables(table).source(path).open()
+    }
+
+    /// An option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let options = [("--scale", self.scale.is_some()), ("--columns", !self.called.columns.is_empty())];
+        options.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
     }
 }
 

@@ -22,3 +22,4 @@ pub mod report;
 pub mod select;
 pub mod solve;
 pub mod statistics;
+pub mod verify;

@@ -4,15 +4,17 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use riesz::explainer::PredictionFunction;
 use riesz::explanation::Fact;
 use riesz::format::explanation::{self, SavedExplanation};
 use riesz::format::model::SavedModel;
-use riesz::{Decisions, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
+use riesz::question::Subject;
+use riesz::{Decisions, Error, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
 
-use crate::args::{CellArgs, GameArgs, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, GameArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::games::{about_model, about_program, robustness};
+use crate::games::{about_model, about_program, asks_for_probabilities, robustness, taken_from_predictions};
 use crate::io::input::{OpenTable, described};
 use crate::io::output::Output;
 use crate::io::typing::Conforming;
@@ -28,6 +30,8 @@ pub struct Asked<'a> {
     pub game: &'a GameArgs,
     /// How to read tables.
     pub table: &'a TableArgs,
+    /// What LIBSVM's files do not say.
+    pub features: &'a FeatureArgs,
     /// What becomes of cells that cannot be taken.
     pub cells: CellArgs,
     /// The seed of what is drawn.
@@ -61,6 +65,11 @@ impl<'a> Explaining<'a> {
         asked: &Asked<'_>,
         console: &Console,
     ) -> Result<Self> {
+        if !asked.variance
+            && let Some(reason) = taken_from_predictions(asked.game, model.0)?
+        {
+            return Self::of_predictions(model, rows, asked, &reason, console);
+        }
         let Prepared { explainer, probabilities, rows, facts, width } =
             Prepared::new(model, rows, asked, None, console)?;
         if asked.variance {
@@ -70,6 +79,37 @@ impl<'a> Explaining<'a> {
         }
         let explain = Box::new(move |table: &Table| Ok(explainer.explain(table)?));
         Ok(Self { explain, saved: Some(model.0), probabilities, rows, facts, width })
+    }
+
+    /// For a model whose values are found from its own predictions, for this reason.
+    fn of_predictions(
+        (saved, file): (&'a SavedModel, &Path),
+        rows: OpenTable,
+        asked: &Asked<'_>,
+        reason: &str,
+        console: &Console,
+    ) -> Result<Self> {
+        if asked.game.robustness.is_some() {
+            return Err(Failure::input(format!("--robustness takes values that the kernel gives: {reason}")));
+        }
+        let (tables, subject) = ((asked.table, asked.cells), Subject::Function);
+        let (question, own) = about_model(asked.game, tables, (saved, subject), asked.seed, console)?;
+        console.note(format!("values are found from the model's own predictions: {reason}"));
+        let mut facts = vec![Fact::new("model file", described(file)?), rows_fact(&rows)?];
+        facts.extend(own);
+        facts.push(Fact::new("values are from predictions", reason));
+        let (model, probabilities) = (&saved.model, asks_for_probabilities(asked.game));
+        let players = question.players_of(model.columns()).players().len();
+        let width = model.columns().len() + 2 * (players + 4) * model.outputs().max(model.classes.len());
+        let strays = asked.cells.for_model(&model.points)?;
+        let rows = Conforming::new(rows, model.columns(), strays, width)?;
+        let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
+        let mut done = 0;
+        let explain = Box::new(move |table: &Table| {
+            done += table.rows();
+            Ok(function.explain(table, done - table.rows(), &question)?)
+        });
+        Ok(Self { explain, saved: Some(saved), probabilities, rows, facts, width })
     }
 
     /// For a program.
@@ -83,6 +123,11 @@ impl<'a> Explaining<'a> {
             return Err(Failure::input(
                 "--variance: a program does not say how sure it is: give a model file",
             ));
+        }
+        if let Some(option) = asked.features.given().filter(|_| rows.svmlight().is_none()) {
+            return Err(Failure::input(format!(
+                "{option} is for LIBSVM's files, and a program is none: leave it out"
+            )));
         }
         let (question, own, columns) = about_program(asked.game, asked.table, asked.seed, console)?;
         let mut facts = vec![rows_fact(&rows)?];
@@ -161,8 +206,13 @@ impl<'a> Prepared<'a> {
         listed: Option<usize>,
         console: &Console,
     ) -> Result<Self> {
-        let (question, own) =
-            about_model(asked.game, (asked.table, asked.cells), saved, asked.seed, console)?;
+        let (question, own) = about_model(
+            asked.game,
+            (asked.table, asked.cells),
+            (saved, Subject::Model),
+            asked.seed,
+            console,
+        )?;
         let (index, covariance, probabilities) =
             (question.index, question.covariance, question.probabilities);
         if asked.variance && asked.game.robustness.is_some() {
@@ -172,7 +222,14 @@ impl<'a> Prepared<'a> {
         let question = if asked.variance { of_variance(question, saved)? } else { question };
         let explainer =
             Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
-        let explainer = explainer.map_err(|error| asked.game.settings.spelt(error))?;
+        let explainer = explainer.map_err(|error| match error {
+            tied @ Error::NotProduct { .. } if asked.game.background.is_none() && !asked.variance => {
+                let remedy =
+                    "give --background FILE, against which values are found from its own predictions";
+                Failure::input(format!("{tied}; or {remedy}"))
+            }
+            other => asked.game.settings.spelt(other),
+        })?;
         let players = explainer.groups().players().len();
         let sets = index.sets(players).unwrap_or(players);
         let numbers = if covariance { sets.saturating_mul(sets + 1) } else { sets };

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use riesz::error::listed;
+use riesz::explainer::PredictionFunction;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::kernel::Units;
@@ -21,11 +22,39 @@ fn given(args: &GameArgs) -> Vec<Fact> {
     args.settings.words().map(|words| Fact::new("settings", words)).into_iter().collect()
 }
 
+/// Whether the arguments ask for the probabilities of a classifier.
+pub fn asks_for_probabilities(args: &GameArgs) -> bool {
+    args.settings.value("probabilities") == Some(&serde_json::Value::Bool(true))
+}
+
+/// Why the values that the arguments ask of a model are found from its own predictions, as those of a
+/// function: because
+/// it has no exact ones, or because that is asked for. `None` if the model's kernel gives them.
+pub fn taken_from_predictions(args: &GameArgs, saved: &SavedModel) -> Result<Option<String>> {
+    let against_rows = match args.settings.value("game").and_then(serde_json::Value::as_str) {
+        None => source(args).is_some(),
+        Some(game) => ["interventional", "baseline"].contains(&game) && source(args).is_some(),
+    };
+    if args.settings.value("estimator").is_some() {
+        return Ok(Some("an estimator was asked for".into()));
+    }
+    if !against_rows {
+        return Ok(None);
+    }
+    let columns = saved.model.columns();
+    let groups = args.groups.as_deref().map(|text| read_groups(text, columns)).transpose()?;
+    let probabilities = asks_for_probabilities(args);
+    let function = PredictionFunction::new(&saved.model, saved.covariance.as_ref(), probabilities);
+    let refusal = function.without_exact_values(groups.or_else(|| saved.groups.clone()));
+    Ok(refusal.map(|refusal| refusal.to_string()))
+}
+
 /// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files they name.
+/// It is asked of the model's kernel, or of its predictions as of any function.
 pub fn about_model(
     args: &GameArgs,
     (table, cells): (&TableArgs, CellArgs),
-    saved: &SavedModel,
+    (saved, subject): (&SavedModel, Subject),
     seed: u64,
     console: &Console,
 ) -> Result<(Question, Vec<Fact>)> {
@@ -47,7 +76,12 @@ pub fn about_model(
             Ok(saved.model.points.clone().into())
         }
     };
-    let question = args.settings.question(Subject::Model, source(args).map(|(s, _)| s), seed, rows)?;
+    let settings = match subject {
+        Subject::Model => args.settings.clone(),
+        // A function answers with probabilities where these are asked for.
+        _ => args.settings.without(&["probabilities"]),
+    };
+    let question = settings.question(subject, source(args).map(|(s, _)| s), seed, rows)?;
     let groups = args.groups.as_deref().map(|text| read_groups(text, columns)).transpose()?;
     let question = question.with_players(groups.or_else(|| saved.groups.clone()));
     if args.settings.value("game").is_none() {

@@ -10,6 +10,7 @@ mod form;
 mod games;
 mod io;
 mod program;
+mod rates;
 mod top;
 
 use std::cell::Cell;
@@ -20,7 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use args::Global;
 use commands::{
     anova, compare, completions, convert, demo, depend, downscale, explain, fit, fuse, graph, importance,
-    inspect, merge, plot, predict, prefer, report, select, solve, statistics,
+    inspect, merge, plot, predict, prefer, report, select, solve, statistics, verify,
 };
 use console::Console;
 use failure::{Failure, Result};
@@ -86,6 +87,8 @@ pub enum Command {
     Report(report::Args),
     /// Show what a model or explanation file holds
     Inspect(inspect::Args),
+    /// Check somebody else's explanation against the model and the rows
+    Verify(Box<verify::Args>),
     /// Turn a model file into a LIBSVM model file, or back
     Convert(convert::Args),
     /// Fit, explain and report on bundled diabetes data
@@ -168,6 +171,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Plot(args) => plot::run(&args, global),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),
+        Command::Verify(args) => verify::run(&args, global, console),
         Command::Convert(args) => convert::run(&args),
         Command::Demo(args) => demo::run(&args, global, console),
         Command::Merge(args) => merge::run(&args, global, console),

@@ -41,7 +41,7 @@ pub fn run(
         let why = "--top-interactions takes a model whose kernel is known: a program has Shapley values of single features";
         return Err(Failure::input(why));
     }
-    let saved = asked.cells.admit(read_model(model, rows.header())?)?;
+    let saved = asked.cells.admit(read_model(model, Some(&rows), asked.features)?)?;
     let listed = Some(wanted.count.saturating_mul(NUMBERS));
     let Prepared { explainer, mut rows, .. } = Prepared::new((&saved, model), rows, asked, listed, console)?;
     let progress = console.progress("searching");

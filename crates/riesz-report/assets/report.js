@@ -138,7 +138,36 @@ function dependence() {
   for (const g of document.querySelectorAll('[data-player]')) g.classList.toggle('chosen', +g.dataset.player === S.player);
 }
 
+// The text of a row, each word shaded by the values of the features that are it, or have it in them.
+const PLAYER_OF = new Map();
+if (D.text !== null) D.players.forEach((p, j) => { for (const c of p.columns) PLAYER_OF.set(D.columns[c].name, j); });
+const LONGEST = Math.max(1, ...[...PLAYER_OF.keys()].map((word) => word.split(' ').length));
+function text(i) {
+  const box = $('text');
+  box.hidden = D.text === null;
+  if (box.hidden) return;
+  const pieces = cell(D.text, i).split(/([\p{L}\p{N}_]+)/u), values = D.values[S.output];
+  const places = pieces.map((_, k) => k).filter((k) => k % 2), found = new Map(places.map((k) => [k, new Set()]));
+  for (let first = 0; first < places.length; first++) for (let n = 1; n <= LONGEST && first + n <= places.length; n++) {
+    const own = places.slice(first, first + n), name = own.map((k) => pieces[k]).join(' ');
+    const j = PLAYER_OF.get(name) ?? PLAYER_OF.get(name.toLowerCase());
+    if (j !== undefined) for (const k of own) found.get(k).add(j);
+  }
+  const worth = (k) => [...found.get(k)].reduce((s, j) => s + values[j][i], 0);
+  const largest = Math.max(...places.map((k) => Math.abs(worth(k))), 0);
+  box.textContent = '';
+  pieces.forEach((piece, k) => {
+    if (k % 2 === 0 || !found.get(k).size) { box.append(piece); return; }
+    const mark = document.createElement('mark'), share = largest ? worth(k) / largest : 0;
+    mark.textContent = piece;
+    mark.style.background = `rgba(${share < 0 ? '31,111,178' : '213,94,0'},${(0.7 * Math.abs(share)).toFixed(3)})`;
+    mark.title = [...found.get(k)].map((j) => `${D.players[j].name}: ${within(values[j][i], reach(j, i))}`).join(', ');
+    box.append(mark);
+  });
+}
+
 function waterfall() {
+  text(S.row);
   const i = S.row, base = D.base[S.output][i], values = D.values[S.output].map((v) => v[i]);
   const order = values.map((_, j) => j).sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]) || a - b);
   const keep = order.length <= 13 ? order.length : 12;

@@ -186,7 +186,7 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
         let at = |i: usize, o: usize, j: usize| list[(i * m + o) * p + j];
         (0..m).map(|o| (0..p).map(|j| (0..n).map(|i| at(i, o, j)).collect()).collect()).collect()
     };
-    let player = |k| json!({ "name": drawn.set_name(k), "column": single_column(drawn, k), "size": drawn.set_columns(k).len() });
+    let player = |k| json!({ "name": drawn.set_name(k), "column": single_column(drawn, k), "size": drawn.set_columns(k).len(), "columns": drawn.set_columns(k) });
     let columns: Vec<Value> = drawn
         .data
         .columns()
@@ -208,6 +208,7 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
         "titles": (0..n).map(|i| row_title(drawn, i)).collect::<Vec<_>>(),
         "told": drawn.duels.as_ref().map(|all| all.iter().map(Duel::words).collect::<Vec<_>>()),
         "duels": drawn.duels,
+        "text": text_column(drawn),
         "outputs": drawn.output_names,
         "players": (0..p).map(player).collect::<Vec<_>>(),
         "columns": columns,
@@ -241,6 +242,16 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
         data["first_is_stronger"] = json!(by_output(first.into_iter().map(Value::from).collect()));
     }
     Ok(data)
+}
+
+/// The column that holds the text of which the features are words: one of levels, called so, that is no feature's own.
+fn text_column(e: &Explanation) -> Option<usize> {
+    let is_text = |name: &str, kind: &ColumnKind| {
+        matches!(kind, ColumnKind::Categorical { .. }) && ["text", "the text"].contains(&name)
+    };
+    let at = e.data.columns().iter().rposition(|c| is_text(&c.name, &c.kind))?;
+    let is_own = (0..e.sets()).any(|k| e.set_columns(k).contains(&at));
+    (!is_own && e.duels.is_none()).then_some(at)
 }
 
 /// Steps of the script's waterfall, before the sum of the others.

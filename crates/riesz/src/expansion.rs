@@ -1,9 +1,10 @@
 //! The one form of every fitted model: `f_o(x) = intercept_o + Σ_i coef_io k(x_i, x)`.
 //!
-//! Own or imported, ridge or support vectors or Gaussian process: explanations, files and predictions
-//! know only this type. Everything is in the user's units.
+//! Own or imported, ridge or support vectors or Gaussian process: explanations, files and predictions know
+//! only this type. Everything is in the user's units.
 
 pub(crate) mod parts;
+mod probability;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,6 +17,7 @@ use crate::kernel::{Columns, Kernel};
 use crate::linalg::Matrix;
 use crate::simd::Isa;
 use crate::table::{Column, ColumnKind, Table};
+pub use probability::{PlattScaling, ProbabilityLink};
 
 /// How outputs become what people ask for. Explanations are of the outputs, before the link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -24,28 +26,31 @@ pub enum Link {
     /// The outputs are the predictions (regression).
     Identity,
     /// Outputs are decision values. One output: class 1 if positive. One output a pair of classes, in the
-    /// order (0,1), (0,2), …, (1,2), …: the class with most votes (LIBSVM).
+    /// order (0,1), (0,2), …, (1,2), …: the class with most votes (LIBSVM). A model card with LIBSVM's
+    /// `probA` and `probB` makes probabilities of them ([`PlattScaling`]).
     Vote,
     /// One output: the log-odds of class 1.
     Logistic,
     /// One output a class: logarithms of unnormalised probabilities.
     Softmax,
-    /// One output: the posterior mean of a latent function squashed by the logistic function (Gaussian process
-    /// classification). Its sign gives the class; probabilities average over the posterior, which
+    /// One output: the posterior mean of a latent function squashed by the logistic function (Gaussian
+    /// process classification). Its sign gives the class; probabilities average over the posterior, which
     /// [`Prediction`](crate::Prediction) does.
     LatentLogistic,
-    /// One output a class, each as for [`LatentLogistic`](Self::LatentLogistic) for this class against the rest. Probabilities,
-    /// and with them the class, take the posterior.
+    /// One output a class, each as for [`LatentLogistic`](Self::LatentLogistic) for this class against the
+    /// rest. Probabilities, and with them the class, take the posterior.
     LatentOneVsRest,
-    /// One output g and three classes, as for [`LatentLogistic`](Self::LatentLogistic), of which the second wins with probability `σ(g - margin)`, the first with
-    /// `σ(-g - margin)`, and else the third, a tie (Rao and Kupper 1967).
+    /// One output g and three classes, as for [`LatentLogistic`](Self::LatentLogistic), of which the second
+    /// wins with probability `σ(g - margin)`, the first with `σ(-g - margin)`, and else the third, a tie (Rao
+    /// and Kupper 1967).
     LatentTies {
         /// By how much a side has to be ahead, in log odds, > 0.
         margin: f64,
     },
     /// One output: the logarithm of a rate, known by counts of events.
     Log,
-    /// One output: the log odds of a success, known by counts of these among trials. A regression: no row has a class.
+    /// One output: the log odds of a success, known by counts of these among trials. A regression: no row has
+    /// a class.
     Logit,
 }
 
@@ -60,8 +65,8 @@ impl Link {
     }
 }
 
-/// The fact of a model card that says that support points stand where the kernel vanishes, so that a product there is 0: what is left of it where a factor is removed
-/// means nothing.
+/// The fact of a model card that says that support points stand where the kernel vanishes, so that a product
+/// there is 0: what is left of it where a factor is removed means nothing.
 pub(crate) const VANISHING: &str = "support points where the kernel vanishes";
 
 /// A fitted kernel model.
@@ -185,8 +190,9 @@ impl Expansion {
         self.intercept.iter_mut().for_each(|b| *b = *b * scale + shift);
     }
 
-    /// The same model, whose categorical columns have one more level ([`Table::with_unseen`]): that of cells which are none of the levels that
-    /// it was fitted on. No support point has it, so its factors are those of a level that differs from all others.
+    /// The same model, whose categorical columns have one more level ([`Table::with_unseen`]): that of cells
+    /// which are none of the levels that it was fitted on. No support point has it, so its factors are those
+    /// of a level that differs from all others.
     ///
     /// # Errors
     /// [`Error::Parameter`] if a factor takes the codes of levels for numbers.
@@ -254,8 +260,8 @@ impl Expansion {
         Ok(out)
     }
 
-    /// The index of the predicted class for one row of outputs; `None` for regression and where the outputs do not say
-    /// (see [`Link::LatentOneVsRest`]).
+    /// The index of the predicted class for one row of outputs; `None` for regression and where the outputs
+    /// do not say (see [`Link::LatentOneVsRest`]).
     pub fn class_of(&self, outputs: &[f64]) -> Option<usize> {
         match self.link {
             Link::Identity | Link::LatentOneVsRest | Link::LatentTies { .. } | Link::Log | Link::Logit => {
@@ -275,27 +281,11 @@ impl Expansion {
         }
     }
 
-    /// Class probabilities for one row of outputs; `None` where the model has none or the outputs do not say (see
-    /// [`Link::LatentLogistic`]).
+    /// Class probabilities for one row of outputs; `None` where the model has none or the outputs do not say
+    /// (see
+    /// [`Link::LatentLogistic`]). For many rows, take the [`ProbabilityLink`] once.
     pub fn probabilities(&self, outputs: &[f64]) -> Option<Vec<f64>> {
-        match self.link {
-            Link::Identity
-            | Link::Log
-            | Link::Logit
-            | Link::Vote
-            | Link::LatentLogistic
-            | Link::LatentOneVsRest
-            | Link::LatentTies { .. } => None,
-            Link::Logistic => {
-                let p = logistic(outputs[0]);
-                Some(vec![1.0 - p, p])
-            }
-            Link::Softmax => {
-                let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let weights: Vec<f64> = outputs.iter().map(|o| (o - top).exp()).collect();
-                Some(shares(&weights))
-            }
-        }
+        ProbabilityLink::of_model(self).map(|link| link.probabilities(outputs))
     }
 }
 
@@ -324,7 +314,8 @@ mod tests {
     use crate::table::UNSEEN;
 
     proptest! {
-        /// A level that the model has not seen changes nothing for the others, and its factor is the similarity of different levels.
+        /// A level that the model has not seen changes nothing for the others, and its factor is the
+        /// similarity of different levels.
         #[test]
         fn unseen_levels_equal_none(
             codes in prop::collection::vec(0_u8..3, 2..9), coef in prop::collection::vec(-3.0..3.0, 9), at in -2.0..2.0, similarity in 0.0..1.0,

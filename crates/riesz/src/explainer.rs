@@ -2,6 +2,7 @@
 
 mod independent;
 mod panel;
+mod predictions;
 mod probabilities;
 mod product;
 mod robustness;
@@ -28,6 +29,7 @@ use crate::stop::{Progress, Watch};
 use crate::table::{Groups, Table};
 use crate::unions::Union;
 use independent::Independent;
+pub use predictions::PredictionFunction;
 use probabilities::Probabilities;
 use product::ByProducts;
 pub(crate) use worths::Worths;
@@ -58,20 +60,21 @@ enum Engine<'m> {
 }
 
 impl<'m> Explainer<'m> {
-    /// Prepares to ask `question` of `model`; a [`Game`] alone is the question for one player a column.
-    /// Cost O(n · background · d) for games with a background; for the observational game O(reference² · d), and that of choosing
-    /// a ridge where none is given.
+    /// Prepares to ask `question` of `model`; a [`Game`] alone is the question for one player a column. Cost
+    /// O(n · background · d) for games with a background; for the observational game O(reference² · d), and
+    /// that of choosing a ridge where none is given.
     ///
     /// # Errors
     /// [`Error::NotProduct`] if the kernel ties columns of different players together, which the observational game
-    /// allows, as do the others that take rows where a polynomial of degree 20 at most is a term of its own, for which the functional game is an
+    /// allows, as do the others that take rows where a polynomial of degree 20 at most is a term of its own,
+    /// for which the functional game is an
     /// [`Error::Parameter`]; and whatever is wrong with the background, baseline or reference.
     pub fn new(model: &'m Expansion, question: impl Into<Question>) -> Result<Self> {
         Self::until(model, question, Arc::default())
     }
 
-    /// As [`new`](Self::new), but preparing and whatever is asked later are given up with [`Error::Interrupted`] soon after `stop`
-    /// becomes true, however many rows are handed over.
+    /// As [`new`](Self::new), but preparing and whatever is asked later are given up with
+    /// [`Error::Interrupted`] soon after `stop` becomes true, however many rows are handed over.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Interrupted`].
@@ -145,7 +148,8 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a prior, in the observational game
-    /// where values are estimated or f is skew, in that and the game of independent parts of more than 12 players, and for an index of sets or unions; as
+    /// where values are estimated or f is skew, in that and the game of independent parts of more than 12
+    /// players, and for an index of sets or unions; as
     /// [`Posterior::new`].
     pub fn with_posterior(mut self, covariance: Option<&'m Covariance>) -> Result<Self> {
         if self.sure {
@@ -208,8 +212,8 @@ impl<'m> Explainer<'m> {
         self
     }
 
-    /// The same explainer, which says in `progress` how far it is with the rows that it was given last. Games that value coalitions
-    /// do not say it.
+    /// The same explainer, which says in `progress` how far it is with the rows that it was given last. Games
+    /// that value coalitions do not say it.
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
         match &mut self.engine {
             Engine::Products(engine) => engine.progress = progress,
@@ -259,7 +263,8 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// How many rows to hand over at once: more only take memory, and fewer, in games that value coalitions, repeat work.
+    /// How many rows to hand over at once: more only take memory, and fewer, in games that value coalitions,
+    /// repeat work.
     pub fn rows_at_once(&self) -> usize {
         match &self.engine {
             // Values of pairs take memory.
@@ -275,20 +280,22 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// The values of `players`, each named once by its number, in each of `rows` as linear functions of the model's coefficients: for
-    /// each of the players a matrix (support points × rows) whose entry (i, r) is what a coefficient 1 of support point i adds to the
-    /// player's value in row r, for every output alike. For regularisers, posterior covariances and whatever else needs the functional
-    /// rather than its value.
+    /// The values of `players`, each named once by its number, in each of `rows` as linear functions of the
+    /// model's coefficients: for each of the players a matrix (support points × rows) whose entry (i, r) is
+    /// what a coefficient 1 of support point i adds to the player's value in row r, for every output alike.
+    /// For regularisers, posterior covariances and whatever else needs the functional rather than its value.
     ///
-    /// Cost: that of explaining the rows, whatever the number of players, and 8 bytes for each player, support point and row; in the game of independent parts
-    /// O(2^players · players) for each support point and row. Under the
-    /// observational game that of explaining the rows and a matrix product of the reference with the support points for each coalition,
-    /// once a player. It takes all coalitions of up to 16 players whatever the [`Budget`], and of more players if they fit; else
-    /// it is estimated from a sample as large as the budget (its standard error is not looked at), see
+    /// Cost: that of explaining the rows, whatever the number of players, and 8 bytes for each player,
+    /// support point and row; in the game of independent parts O(2^players · players) for each support point
+    /// and row. Under the observational game that of explaining the rows and a matrix product of the
+    /// reference with the support points for each coalition, once a player. It takes all coalitions of up to
+    /// 16 players whatever the [`Budget`], and of more players if they fit; else it is estimated from a
+    /// sample as large as the budget (its standard error is not looked at), see
     /// [`sampled_functionals`](Self::sampled_functionals).
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there or named twice, or a budget that is too small for a sample;
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there or named twice, or
+    /// a budget that is too small for a sample;
     /// [`Error::NotProduct`].
     pub fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
         let count = self.groups().players().len();
@@ -306,12 +313,15 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// The values of all players in each of `rows` (Shapley's, Banzhaf's or Beta-Shapley values, as the question's index says) as functionals of f, for a [`Posterior`] of the same model: that of player j in row r is
-    /// number `r * players + j`. Their joint covariance under the posterior says how sure values are, which of two is larger, and more by
+    /// The values of all players in each of `rows` (Shapley's, Banzhaf's or Beta-Shapley values, as the
+    /// question's index says) as functionals of f, for a [`Posterior`] of the same model: that of player j in
+    /// row r is number `r * players + j`. Their joint covariance under the posterior says how sure values
+    /// are, which of two is larger, and more by
     /// [`sampling`](crate::Posterior::sample); their means are the values. Exact to rounding, of which there is no bound here.
     ///
-    /// Cost that of [`functionals`](Self::functionals), and O(reference² · players² · nodes²) for each pair of rows, where nodes is at most half the number of
-    /// players: hand over one row at a time where rows are not compared.
+    /// Cost that of [`functionals`](Self::functionals), and O(reference² · players² · nodes²) for each pair
+    /// of rows, where nodes is at most half the number of players: hand over one row at a time where rows are
+    /// not compared.
     ///
     /// ```
     /// use riesz::fit::GaussianProcess;
@@ -330,19 +340,22 @@ impl<'m> Explainer<'m> {
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
-    /// Of a skew f, whose [covariance](crate::Covariance::mirror) says which columns change places, they are told by an explainer [with its
-    /// posterior](Self::with_posterior).
+    /// Of a skew f, whose [covariance](crate::Covariance::mirror) says which columns change places, they are
+    /// told by an explainer [with its posterior](Self::with_posterior).
     ///
-    /// Under the observational game they are sums of values of f, by the [weights](crate::embedding::ConditionalMeans::weights) of the reference rows given each
-    /// coalition (for a kernel without a factor a player f at the reference rows, else at these with the players that are given taken from the row): for up to 12
-    /// players, all of whose coalitions the [`Budget`] holds, at O(3^players · reference²) a pair of rows, and 2^players times the cost of weights. Weights are those
-    /// that values are found with: what landmarks, random features and conjugate gradients leave open is no part of what f does not know. In the game of independent
-    /// parts, likewise, they are sums over all combinations of the parts' rows, for up to 12 players at O(3^players · reference² + 4^players) a pair of rows, part
-    /// and term of the kernel, with 8 · 4^players bytes; twice these for a skew f.
+    /// Under the observational game they are sums of values of f, by the
+    /// [weights](crate::embedding::ConditionalMeans::weights) of the reference rows given each coalition (for
+    /// a kernel without a factor a player f at the reference rows, else at these with the players that are
+    /// given taken from the row): for up to 12 players, all of whose coalitions the [`Budget`] holds, at
+    /// O(3^players · reference²) a pair of rows, and 2^players times the cost of weights. Weights are those
+    /// that values are found with: what landmarks, random features and conjugate gradients leave open is no
+    /// part of what f does not know. In the game of independent parts, likewise, they are sums over all
+    /// combinations of the parts' rows, for up to 12 players at O(3^players · reference² + 4^players) a pair
+    /// of rows, part and term of the kernel, with 8 · 4^players bytes; twice these for a skew f.
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for observational values that are estimated, for those of more players, and for
-    /// an index of sets or unions.
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for observational values
+    /// that are estimated, for those of more players, and for an index of sets or unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
         let mirror = self.posterior.as_ref().and_then(Posterior::mirror);
         match &self.engine {
@@ -357,17 +370,20 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// What each player's being known does to how sure the model is of f(x), for each output a matrix rows × (players + 1): Shapley values of the variance game, in
-    /// which a coalition is worth the posterior variance of its own value in the explainer's game, `Var(E_b f(x_S, b_-S))`; and in the last column the variance of the
-    /// base value, with nobody known. A row sums up to the [variance](Posterior::variance) of f(x). Negative values make it surer: features that move the row to
-    /// where there were data. Exact to rounding, relative to the prior's variance.
+    /// What each player's being known does to how sure the model is of f(x), for each output a matrix rows ×
+    /// (players + 1): Shapley values of the variance game, in which a coalition is worth the posterior
+    /// variance of its own value in the explainer's game, `Var(E_b f(x_S, b_-S))`; and in the last column the
+    /// variance of the base value, with nobody known. A row sums up to the [variance](Posterior::variance) of
+    /// f(x). Negative values make it surer: features that move the row to where there were data. Exact to
+    /// rounding, relative to the prior's variance.
     ///
-    /// Cost a row O((n · reference)² · players²) for each product of the kernel's sum with each other (in the marginal-product game the reference counts once), and n³/3 once:
-    /// for a baseline or few background rows.
+    /// Cost a row O((n · reference)² · players²) for each product of the kernel's sum with each other (in the
+    /// marginal-product game the reference counts once), and n³/3 once: for a baseline or few background
+    /// rows.
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] without a [posterior](Self::with_posterior), for refits, in the functional and the observational game, and for an
-    /// index other than Shapley's.
+    /// As [`explain`](Self::explain); [`Error::Parameter`] without a [posterior](Self::with_posterior), for
+    /// refits, in the functional and the observational game, and for an index other than Shapley's.
     pub fn variance_shares(&self, rows: &Table) -> Result<Vec<Matrix>> {
         let posterior =
             self.posterior.ok_or_else(|| Error::parameter("covariance", self.sure, NO_POSTERIOR))?;
@@ -379,7 +395,8 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not estimated.
+    /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not
+    /// estimated.
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {
             Engine::Conditioning(engine) => engine.sampled_functionals(),
@@ -387,11 +404,13 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// For each output, a bound on how far any Shapley value, or other semivalue, of any row moves if each column j of the row moves by at most `delta[j]`
-    /// (for a categorical column: if it changes at all). Proved, from the norm of the model in the space of its kernel, and
-    /// therefore often far larger than what happens. Cost O(n² d).
+    /// For each output, a bound on how far any Shapley value, or other semivalue, of any row moves if each
+    /// column j of the row moves by at most `delta[j]` (for a categorical column: if it changes at all).
+    /// Proved, from the norm of the model in the space of its kernel, and therefore often far larger than
+    /// what happens. Cost O(n² d).
     ///
-    /// Source: Chau, Hu, Gonzalez and Sejdinovic 2022, Theorem 6, with the constants that the triangle inequality gives.
+    /// Source: Chau, Hu, Gonzalez and Sejdinovic 2022, Theorem 6, with the constants that the triangle
+    /// inequality gives.
     ///
     /// # Errors
     /// [`Error::Parameter`] for kernels that are not bounded, and for values of pairs and the functional and marginal-product games, to which the
@@ -422,25 +441,30 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// The values of every row of `rows`, whose columns are matched to the model's by name: those of the question's index, Shapley values by default.
+    /// The values of every row of `rows`, whose columns are matched to the model's by name: those of the
+    /// question's index, Shapley values by default.
     ///
-    /// Product games are exact: each value comes with a proved bound on quadrature and rounding error, and the gap to the
-    /// prediction. Cost a row O(reference rows · n · players · nodes), where nodes depends on how unlike present and
-    /// absent factors are (usually 5 to 30) and never exceeds half the number of players; of a polynomial that ties players together it is half the
-    /// degree, and from degree 5 on the cost grows with the degree squared.
+    /// Product games are exact: each value comes with a proved bound on quadrature and rounding error, and
+    /// the gap to the prediction. Cost a row O(reference rows · n · players · nodes), where nodes depends on
+    /// how unlike present and absent factors are (usually 5 to 30) and never exceeds half the number of
+    /// players; of a polynomial that ties players together it is half the degree, and from degree 5 on the
+    /// cost grows with the degree squared.
     ///
-    /// If the question asks for them, values come with their covariance under the model's posterior: a row at a time, at O(reference² · players² · nodes²)
-    /// and O(n² · players) each; in the observational game and that of independent parts at what [`posterior_functionals`](Self::posterior_functionals) says.
+    /// If the question asks for them, values come with their covariance under the model's posterior: a row at
+    /// a time, at O(reference² · players² · nodes²) and O(n² · players) each; in the observational game and
+    /// that of independent parts at what [`posterior_functionals`](Self::posterior_functionals) says.
     ///
-    /// The observational game is exact if its [`Budget`] holds all coalitions, and is estimated with standard errors otherwise.
-    /// Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a row; by conjugate gradients O(reference²) a row and step.
+    /// The observational game is exact if its [`Budget`] holds all coalitions, and is estimated with standard
+    /// errors otherwise. Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a
+    /// row; by conjugate gradients O(reference²) a row and step.
     ///
     /// Work is shared by the threads of the ambient pool; results do not depend on their number.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Overflow`] if a value is not finite; [`Error::NotPositiveDefinite`] for a ridge that is too
-    /// small; [`Error::NotConverged`] for conjugate gradients that do not reach their tolerance; [`Error::Parameter`] for a budget
-    /// that is too small, and for a question for covariances without a [posterior](Self::with_posterior).
+    /// As [`Table::conform`]; [`Error::Overflow`] if a value is not finite; [`Error::NotPositiveDefinite`]
+    /// for a ridge that is too small; [`Error::NotConverged`] for conjugate gradients that do not reach their
+    /// tolerance; [`Error::Parameter`] for a budget that is too small, and for a question for covariances
+    /// without a [posterior](Self::with_posterior).
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
         match &self.engine {
             Engine::Products(engine) => self.by_products(engine, rows),
@@ -478,9 +502,9 @@ impl<'m> Explainer<'m> {
         Ok(explanation)
     }
 
-    /// As [`explain`](Self::explain) within a budget of its own, going on from the coalitions that an earlier call on the same rows
-    /// valued, and leaving them for a later call: the result is that of one call with the larger budget. Product games, which
-    /// value no coalitions, are explained anew.
+    /// As [`explain`](Self::explain) within a budget of its own, going on from the coalitions that an earlier
+    /// call on the same rows valued, and leaving them for a later call: the result is that of one call with
+    /// the larger budget. Product games, which value no coalitions, are explained anew.
     ///
     /// # Errors
     /// As [`explain`](Self::explain); [`Error::Format`] for a sample of other rows or another explainer.

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link, first_max, logistic, shares};
+use crate::expansion::{Expansion, Link, ProbabilityLink, first_max, logistic, shares};
 use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Posterior};
 use crate::table::Table;
@@ -16,18 +16,19 @@ use crate::table::Table;
 pub struct Prediction {
     /// Rows × outputs.
     pub outputs: Matrix,
-    /// The number of each row's class. `None` for regression, and where the most probable of several classes depends on a
-    /// posterior that is not there.
+    /// The number of each row's class. `None` for regression, and where the most probable of several classes
+    /// depends on a posterior that is not there.
     pub classes: Option<Vec<usize>>,
-    /// Rows × classes; `None` for regression and support vector machines, and where they depend on a posterior that is not there.
+    /// Rows × classes; `None` for regression, for support vector machines but those of LIBSVM's files with
+    /// `probA` and `probB`, and where they depend on a posterior that is not there.
     pub probabilities: Option<Matrix>,
 }
 
 impl Prediction {
-    /// Predicts the rows of `x`. The probabilities of a Gaussian process classifier are averages over its posterior,
-    /// `∫ σ(f) p(f | data) df`, nearer to ½ than the logistic function of the mean; for more than two classes divided by their sum.
-    /// The integral is exact to rounding (scikit-learn's, a sum of five error functions, differs by up to 5e-4, measured). The class is
-    /// the most probable one.
+    /// Predicts the rows of `x`. The probabilities of a Gaussian process classifier are averages over its
+    /// posterior, `∫ σ(f) p(f | data) df`, nearer to ½ than the logistic function of the mean; for more than
+    /// two classes divided by their sum. The integral is exact to rounding (scikit-learn's, a sum of five
+    /// error functions, differs by up to 5e-4, measured). The class is the most probable one.
     ///
     /// # Errors
     /// As [`Expansion::predict`], [`Posterior::new`] and [`Posterior::variance`].
@@ -48,7 +49,8 @@ impl Prediction {
         Self::of_outputs(model, covariance, x, model.predict_until(x, stop)?, stop)
     }
 
-    /// As [`until`](Self::until), where the model's outputs at the rows of `x` are known: those that an explanation says it predicts.
+    /// As [`until`](Self::until), where the model's outputs at the rows of `x` are known: those that an
+    /// explanation says it predicts.
     ///
     /// # Errors
     /// As [`until`](Self::until).
@@ -71,14 +73,18 @@ impl Prediction {
             Some(each) => Some(each.iter().map(|p| first_max(p)).collect()),
             None => rows().map(|row| model.class_of(row)).collect(),
         };
+        let linked = || {
+            ProbabilityLink::of_model(model).map(|link| rows().map(|row| link.probabilities(row)).collect())
+        };
         let probabilities = averages
-            .or_else(|| rows().map(|row| model.probabilities(row)).collect())
-            .map(|p| Matrix::from_row_major(p.len(), model.classes.len(), p.concat()));
+            .or_else(linked)
+            .map(|p: Vec<Vec<f64>>| Matrix::from_row_major(p.len(), model.classes.len(), p.concat()));
         Ok(Self { outputs, classes, probabilities })
     }
 }
 
-/// What outputs stand for, on their natural scale: rates and probabilities, or the outputs themselves. One number a row each.
+/// What outputs stand for, on their natural scale: rates and probabilities, or the outputs themselves. One
+/// number a row each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
     /// The posterior mean.
@@ -92,7 +98,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Of the rows of `x`, by a model of one output; intervals reach so many standard deviations of the output to either side, and are as they come out on the natural scale: 1.96 for 95 %.
+    /// Of the rows of `x`, by a model of one output; intervals reach so many standard deviations of the
+    /// output to either side, and are as they come out on the natural scale: 1.96 for 95 %.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a model of several outputs; as [`Expansion::predict`] and [`Posterior::variance`].
@@ -114,7 +121,8 @@ impl Rates {
     }
 }
 
-/// Weighted sums of a model's outputs, what is predicted of them as if they were outputs, and how sure that is.
+/// Weighted sums of a model's outputs, what is predicted of them as if they were outputs, and how sure that
+/// is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SumPrediction {
     /// Sums × outputs.
@@ -126,7 +134,8 @@ pub struct SumPrediction {
 }
 
 impl SumPrediction {
-    /// Of the sums whose weights are the columns of `weights` (rows of `x` × sums): those of duels among bags ([`Bags::duels`](crate::preference::Bags::duels)).
+    /// Of the sums whose weights are the columns of `weights` (rows of `x` × sums): those of duels among bags
+    /// ([`Bags::duels`](crate::preference::Bags::duels)).
     ///
     /// # Errors
     /// As [`Posterior::new`] and [`Posterior::sums`].
@@ -157,7 +166,8 @@ pub struct Decisions {
     pub classes: Vec<String>,
     /// By row, the number of its class, where the model says.
     pub chosen: Option<Vec<usize>>,
-    /// By output, the class whose probability belongs to it, and that probability by row, where the model says.
+    /// By output, the class whose probability belongs to it, and that probability by row, where the model
+    /// says.
     pub probabilities: Vec<Option<(usize, Vec<f64>)>>,
 }
 
@@ -279,9 +289,9 @@ fn averages(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
     }
 }
 
-/// `E σ(f)` for normal f, by the trapezoidal rule, whose error for functions analytic in a strip around the real line
-/// falls like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the poles of σ(mean + s z)
-/// lie π/s from it, and the normal density alone asks for steps of at most 0.7.
+/// `E σ(f)` for normal f, by the trapezoidal rule, whose error for functions analytic in a strip around the
+/// real line falls like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the poles
+/// of σ(mean + s z) lie π/s from it, and the normal density alone asks for steps of at most 0.7.
 pub(crate) fn mean_logistic(mean: f64, variance: f64) -> f64 {
     const REACH: f64 = 8.5;
     const MOST: f64 = 1e6;

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::causal::{Hedge, Instrument};
+
 /// Why a graph cannot be used, or an effect cannot be had from it and what was measured. Studies are counted from 0 in the fields, from 1 in messages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -99,11 +101,12 @@ pub enum Refusal {
         /// A path from the difference to the outcome.
         open_path: String,
     },
-    /// An effect that neither the back-door nor the front-door criterion gives.
+    /// An effect that no formula of what the first study measured gives.
     #[error(
-        "the effect of {} on {} is not identified in study 1, {why}: {} {} open{}",
-        and(treatments), and(outcomes), and(open_paths), if open_paths.len() == 1 { "stays" } else { "stay" },
-        help_words(would_help, " in study 1")
+        "the effect of {} on {} is not identified in study 1, {why} nor by any other formula, because {}: {} {} open{}{}",
+        and(treatments), and(outcomes), hedge_words(hedge), and(open_paths),
+        if open_paths.len() == 1 { "stays" } else { "stay" }, help_words(would_help, " in study 1"),
+        instrument_words(instrument.as_ref(), treatments)
     )]
     NotIdentified {
         /// The treatments.
@@ -115,6 +118,26 @@ pub enum Refusal {
         /// Paths that carry more than the effect.
         open_paths: Vec<String>,
         /// Lists of variables each of which, measured too, would give a set.
+        would_help: Vec<Vec<String>>,
+        /// The proof that there is no formula.
+        hedge: Hedge,
+        /// An instrument, which would give the effect under further assumptions.
+        instrument: Option<Instrument>,
+    },
+    /// An effect that a formula gives, but no adjustment that riesz estimates.
+    #[error(
+        "the effect of {} on {outcome} is identified, but not by an adjustment that riesz estimates: {formula}{}",
+        and(treatments),
+        help_words(would_help, " in study 1")
+    )]
+    NotEstimated {
+        /// The treatments.
+        treatments: Vec<String>,
+        /// The outcome.
+        outcome: String,
+        /// The formula in words and signs.
+        formula: String,
+        /// Lists of variables each of which, measured too, would give an adjustment.
         would_help: Vec<Vec<String>>,
     },
     /// A given set that the graph contradicts.
@@ -220,6 +243,27 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// Why an effect is not identified, as JSON with the hedge and the instrument; `None` for other refusals.
+    pub fn not_identified_record(&self) -> Option<serde_json::Value> {
+        let Self::NotIdentified { treatments, outcomes, open_paths, would_help, hedge, instrument, .. } =
+            self
+        else {
+            return None;
+        };
+        Some(serde_json::json!({
+            "identified": false,
+            "treatments": treatments,
+            "outcomes": outcomes,
+            "hedge": hedge,
+            "instrument": instrument,
+            "open_paths": open_paths,
+            "would_help": would_help,
+            "says": self.to_string(),
+        }))
+    }
+}
+
 /// Names as in a sentence: "age, bmi and sex".
 pub(crate) fn and<S: AsRef<str>>(names: &[S]) -> String {
     match names {
@@ -259,6 +303,22 @@ fn instead_words(instead: &Option<Vec<String>>) -> String {
         Some(set) if set.is_empty() => "; the empty set would do".into(),
         Some(set) => format!("; {} would do", and(set)),
     }
+}
+
+fn hedge_words(hedge: &Hedge) -> String {
+    let pairs: Vec<String> = hedge.confounded.iter().map(|(a, b)| format!("{a} <-> {b}")).collect();
+    format!(
+        "the hidden common causes {} connect {} with {} (a hedge: {{{}}} and {{{}}})",
+        and(&pairs),
+        and(&hedge.treatments),
+        and(&hedge.smaller),
+        hedge.larger.join(", "),
+        hedge.smaller.join(", ")
+    )
+}
+
+fn instrument_words(instrument: Option<&Instrument>, treatments: &[String]) -> String {
+    instrument.map_or_else(String::new, |found| format!("; {}", found.sentence(&and(treatments))))
 }
 
 fn help_words(would_help: &[Vec<String>], place: &str) -> String {

@@ -23,3 +23,7 @@ from ._explaining import Explained, explain
 from ._fitting import LandmarkFit, fit
 
 __all__ = ["Explained", "LandmarkFit", "explain", "fit"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

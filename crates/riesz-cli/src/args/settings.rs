@@ -133,6 +133,20 @@ impl<F: Family> SettingArgs<F> {
         })
     }
 
+    /// The same without these settings.
+    pub fn without(&self, names: &[&str]) -> Self {
+        let given = self.given.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned();
+        Self { given: given.collect(), family: PhantomData }
+    }
+
+    /// The same with this setting, unless it was given.
+    pub fn or(mut self, name: &str, value: Value) -> Self {
+        if self.value(name).is_none() {
+            self.given.push((name.to_string(), value));
+        }
+        self
+    }
+
     /// All that was set.
     pub fn all(&self) -> impl Iterator<Item = (String, Value)> {
         self.given.iter().cloned()

@@ -7,7 +7,7 @@ use riesz::global::{Components, Curve};
 use riesz::{Background, Posterior};
 use riesz_report::{PlotOptions, render_component};
 
-use crate::args::{Format, Global, TableArgs};
+use crate::args::{FeatureArgs, Format, Global, TableArgs};
 use crate::commands::importance::typed;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
@@ -52,14 +52,17 @@ pub struct Args {
     /// How to read the table.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What LIBSVM's files do not say.
+    #[command(flatten)]
+    pub features: FeatureArgs,
 }
 
 /// Reads, computes and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let pixels = picture(global, path);
-    let rows = args.table.source(&args.rows).open()?;
-    let saved = read_model(&args.model, rows.header())?;
+    let rows = args.features.open(&args.table, &args.rows)?;
+    let saved = read_model(&args.model, Some(&rows), &args.features)?;
     let model = &saved.model;
     let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
     let x = typed(&Columns::read(rows, &names)?, &saved)?;

@@ -19,6 +19,7 @@ use crate::explaining::Certificate;
 use crate::failure::Result;
 use crate::io::input::OpenTable;
 use crate::io::output::write_all;
+use crate::io::picture::check_page_name;
 use crate::io::typing::Columns;
 
 /// The bundled data: 442 patients, ten measurements and disease progression a year later.
@@ -43,6 +44,7 @@ pub struct Args {
 /// Fits two models, explains every row and shows what matters.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
+    check_page_name(args.output.as_deref())?;
     let start = Instant::now();
     let rows = OpenTable::csv(Box::new(Cursor::new(DIABETES)), b',', "the bundled diabetes data")?;
     let header = rows.header().to_vec();

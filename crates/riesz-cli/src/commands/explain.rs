@@ -7,7 +7,7 @@ use clap::ValueHint;
 use riesz::explanation::Fact;
 use riesz::format::explanation::SavedExplanation;
 
-use crate::args::{CellArgs, Format, GameArgs, Global, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::explaining::{Asked, Certificate, Explaining, Whole, write_explanation};
 use crate::failure::Result;
@@ -68,6 +68,9 @@ pub struct Args {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What LIBSVM's files do not say.
+    #[command(flatten)]
+    pub features: FeatureArgs,
     /// What becomes of cells that the model cannot take.
     #[command(flatten)]
     pub cells: CellArgs,
@@ -77,9 +80,11 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let path = args.output.as_deref();
-    let rows = args.table.source(&args.rows).open()?;
+    let rows = args.features.open(&args.table, &args.rows)?;
+    let table = &args.features.tables(&args.table);
     let (seed, variance) = (global.seed, args.variance);
-    let asked = Asked { game: &args.game, table: &args.table, cells: args.cells, seed, variance };
+    let (game, features, cells) = (&args.game, &args.features, args.cells);
+    let asked = Asked { game, table, features, cells, seed, variance };
     if let Some(count) = args.top_interactions {
         let wanted = Wanted { count: count.get(), limit: args.max_pairs };
         return top::run(&args.model, rows, &asked, wanted, (path, format), &console);
@@ -88,7 +93,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let explaining = match program::command(&args.model) {
         Some(command) => Explaining::of_program(command, rows, &asked, &console)?,
         None => {
-            saved = args.cells.admit(read_model(&args.model, rows.header())?)?;
+            saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
             Explaining::of_model((&saved, &args.model), rows, &asked, &console)?
         }
     };

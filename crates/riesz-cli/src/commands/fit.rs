@@ -18,7 +18,7 @@ use riesz::{
     ColumnKind, Error, Explainer, Game, Groups, Kernel, Matrix, Prediction, Question, Table, regularised,
 };
 
-use crate::args::{Global, OfModel, Protected, RowArgs, SettingArgs, TableArgs};
+use crate::args::{FeatureNames, Global, OfModel, Protected, RowArgs, SettingArgs, TableArgs};
 use crate::console::{Console, aligned, watched};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
@@ -32,6 +32,7 @@ const FIT_EXAMPLES: &str = "\
 Examples:
   riesz fit train.csv --target price -o m.riesz
   riesz fit train.csv --target price --model gp --kernel 'rbf(ard)' --restarts 3 -o m.riesz
+  riesz fit heart_scale --target label --model svc -o m.riesz      rows in LIBSVM's format
   riesz fit train.csv --target churn --model svc --c auto --class-weight balanced -o m.riesz
   riesz fit train.csv --target price --model krr --kernel 'rbf(age, bmi) + 0.5*linear' -o m.riesz
   cat train.csv | riesz fit - --target y1,y2 --model krr -o m.riesz
@@ -110,6 +111,9 @@ pub struct Args {
     /// How to read the table.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What the features of a LIBSVM data file are called.
+    #[command(flatten)]
+    pub called: FeatureNames,
 }
 
 impl Args {
@@ -170,13 +174,19 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let rows = match (&data, single(&args.data)) {
         (Some(data), _) => data.first()?,
-        (None, Some(path)) => args.rows.of(args.table.source(path)).open()?,
+        (None, Some(path)) => args.rows.of(args.called.tables(&args.table).source(path)).open()?,
         (None, None) => {
             return Err(Failure::input(
                 "several files are read by fits through landmarks: give --landmarks N (krr), or one file",
             ));
         }
     };
+    if !args.called.columns.is_empty() && (data.is_some() || rows.svmlight().is_none()) {
+        return Err(Failure::input(format!(
+            "--columns names the features of one LIBSVM data file, which {} is not: leave it out",
+            rows.name
+        )));
+    }
     let header = rows.header().to_vec();
     let args = &Args {
         target: listed_columns(&args.target, &header),
@@ -304,7 +314,8 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
     // Better known now than when the model is to be explained.
     match Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone())).err() {
         Some(error @ Error::NotProduct { .. }) => console.note(format!(
-            "note: explanations of this model will have {error}; the observational game takes any kernel"
+            "note: explanations of this model will have {error}; against a background they are found from its own \
+             predictions, and the observational game takes any kernel"
         )),
         Some(error) => console
             .note(format!("note: explanations of this model will need a background or a baseline: {error}")),

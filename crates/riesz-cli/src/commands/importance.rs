@@ -12,7 +12,7 @@ use riesz::{Background, Explanation, Index, Matrix, Posterior, Sensitivity, Sobo
 use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, render_overall};
 use serde_json::json;
 
-use crate::args::{Global, TableArgs};
+use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::{Console, printable, watched};
 use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
@@ -79,6 +79,9 @@ pub struct Args {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What LIBSVM's files do not say.
+    #[command(flatten)]
+    pub features: FeatureArgs,
 }
 
 /// What there is to write.
@@ -123,8 +126,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             "importance is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
         ))
     })?;
-    let rows = args.table.source(&args.rows).open()?;
-    let saved = read_model(&args.model, rows.header())?;
+    let rows = args.features.open(&args.table, &args.rows)?;
+    let saved = read_model(&args.model, Some(&rows), &args.features)?;
     let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
     let wanted: Vec<String> = names.iter().chain(&args.target).cloned().collect();
     let columns = Columns::read(rows, &wanted)?;
@@ -333,7 +336,7 @@ fn of_loss(
         None => x.clone(),
         Some(path) => {
             let names: Vec<String> = model.columns().iter().map(|c| c.name.clone()).collect();
-            typed(&Columns::read(args.table.source(path).open()?, &names)?, saved)?
+            typed(&Columns::read(args.features.tables(&args.table).source(path).open()?, &names)?, saved)?
         }
     };
     let background = background.select_rows(&background.sample_rows(args.background_rows, global.seed));

@@ -5,12 +5,13 @@ mod table;
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz::expansion::{Link, ProbabilityLink};
 use riesz::explanation::{Exactness, Fact, Sampling};
 use riesz::format::model::SavedModel;
 use riesz::{Column, ColumnKind, Expansion, Explanation};
 use serde_json::{Value, json};
 
-use crate::args::{Global, TableArgs};
+use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::aligned;
 use crate::failure::Result;
 use crate::io::input::read_file;
@@ -39,6 +40,9 @@ pub struct Args {
     /// How to read a table.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What LIBSVM's files do not say.
+    #[command(flatten)]
+    pub features: FeatureArgs,
 }
 
 /// Prints a card.
@@ -50,14 +54,14 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
         let found = match table {
             // What is called a model is not spoken of as a table.
             Err(_) if args.file.extension().is_some_and(|e| e == "riesz" || e == "model") => {
-                return read_bytes(&args.file, bytes, &[]).map(|_| ());
+                return read_bytes(&args.file, bytes, None, &args.features).map(|_| ());
             }
             table => table?,
         };
         let text = if as_json { format!("{:#}\n", found.record()) } else { found.text() };
         return write_all(args.output.as_deref(), text.as_bytes());
     }
-    let (facts, record) = match read_bytes(&args.file, bytes, &[])? {
+    let (facts, record) = match read_bytes(&args.file, bytes, None, &args.features)? {
         Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
         Found::Explanation(saved, format) => {
             let explanation = saved.explanation;
@@ -106,6 +110,20 @@ fn shortened(names: &[String], most: usize) -> String {
     format!("{}, … {} in all", names[..most].join(", "), names.len())
 }
 
+/// Where a classifier's probabilities come from.
+fn probability_words(saved: &SavedModel) -> Option<&'static str> {
+    let latent =
+        matches!(saved.model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+    match ProbabilityLink::of_model(&saved.model) {
+        _ if saved.model.classes.is_empty() => None,
+        Some(ProbabilityLink::Platt(_)) => Some("from decision values, by probA and probB"),
+        Some(_) => Some("from outputs"),
+        None if latent && saved.covariance.is_some() => Some("averages over the posterior"),
+        None if latent => Some("none: they need the posterior"),
+        None => Some("none"),
+    }
+}
+
 fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     let model = &saved.model;
     let columns: Vec<String> = model.columns().iter().map(column_words).collect();
@@ -118,6 +136,9 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     facts.push(Fact::new("outputs", shortened(&model.output_names, 30)));
     if !model.classes.is_empty() {
         facts.push(Fact::new("classes", shortened(&model.classes, 30)));
+    }
+    if let Some(words) = probability_words(saved) {
+        facts.push(Fact::new("probabilities", words));
     }
     let held = match &saved.covariance {
         Some(own) if own.is_of_data() => "held",

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::{Expansion, Link, Matrix, Posterior, Prediction};
+use riesz::format::model::SavedModel;
+use riesz::{Expansion, Link, Matrix, Posterior, Prediction, Table};
 
-use crate::args::{CellArgs, Global, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
 use crate::io::typing::Conforming;
 use crate::io::write::{Cells, TableWriter};
+use crate::rates;
 
 /// Arguments of `predict`.
 #[derive(Debug, clap::Args)]
@@ -20,7 +22,13 @@ Examples:
   riesz predict m.riesz new.parquet -o predictions.parquet
   riesz predict m.riesz new.csv --std                         of 'fit --model gp --posterior'
   riesz predict m.riesz new.csv --unseen none --missing impute
-  cat new.csv | riesz predict m.riesz - --format json")]
+  riesz predict svm.model new.csv --columns age,bmi,bp        features 1, 2, 3 of a LIBSVM model
+  riesz predict svm.model heart_scale                         rows in LIBSVM's format
+  cat new.csv | riesz predict m.riesz - --format json
+
+A regression gives its outputs; a classifier the class and, where it has them, the probabilities
+p(CLASS), else its decision values; a model of counts the rate of events per unit of weight, or the
+probability of a success.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -29,71 +37,139 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
     /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation: of models fitted with
-    /// --posterior, that of the posterior (gp), of refits (--bootstrap, --jackknife), or of what landmarks leave out
+    /// --posterior, that of the posterior (gp), of refits (--bootstrap, --jackknife), or of what landmarks
+    /// leave out. Of models of
+    /// counts: also the rate's median and its 95 % interval, and the logarithm of the rate with its
+    /// standard deviation
     #[arg(long)]
     pub std: bool,
+    /// Give the outputs themselves, which explanations are of: log rates or log odds of models of counts,
+    /// log-odds and decision values
+    /// of classifiers
+    #[arg(long)]
+    pub link: bool,
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// How to read the table.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What LIBSVM's files do not say.
+    #[command(flatten)]
+    pub features: FeatureArgs,
     /// What becomes of cells that the model cannot take.
     #[command(flatten)]
     pub cells: CellArgs,
 }
 
+/// A model, and what of its predictions is wanted.
+struct Wanted<'m> {
+    saved: &'m SavedModel,
+    posterior: Option<Posterior<'m>>,
+    /// Standard deviations.
+    std: bool,
+    /// Outputs before the link.
+    link: bool,
+}
+
+impl<'m> Wanted<'m> {
+    fn new(args: &Args, saved: &'m SavedModel) -> Result<Self> {
+        let (model, file) = (&saved.model, args.model.display());
+        let posterior = saved.covariance.as_ref().map(|own| Posterior::new(model, own)).transpose()?;
+        if args.std && !args.link && !model.classes.is_empty() {
+            return Err(Failure::input(format!(
+                "{file} predicts classes: their probabilities say how sure it is, so leave out --std"
+            )));
+        }
+        if args.std && posterior.is_none() {
+            return Err(Failure::input(format!(
+                "{file} holds no posterior, which --std needs: fit it with 'riesz fit --model gp --posterior'"
+            )));
+        }
+        Ok(Self { saved, posterior, std: args.std, link: args.link })
+    }
+
+    /// What the rates of a model of counts are called, where these are wanted.
+    fn counted(&self) -> Option<[&'static str; 2]> {
+        rates::counted(&self.saved.model).filter(|_| !self.link)
+    }
+
+    /// What is to be said of a model that lacks a posterior.
+    fn note(&self) -> Option<String> {
+        let link = self.saved.model.link;
+        let latent = matches!(link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+        match self.counted() {
+            _ if self.posterior.is_some() || self.link => None,
+            Some([rate, link]) => {
+                Some(format!("so each {rate} is that of the mean {link}, which is its median"))
+            }
+            None if latent => Some(
+                "which class probabilities need, so this is the mean of its latent function: fit it with \
+                 --posterior"
+                    .into(),
+            ),
+            None => None,
+        }
+    }
+
+    /// The predictions for some rows, of which the first has this number: names of columns, and their cells.
+    fn predict(&self, table: &Table, first: usize) -> Result<(Vec<String>, Vec<Cells>)> {
+        let model = &self.saved.model;
+        if let Some(counted) = self.counted() {
+            let (names, columns) = match &self.posterior {
+                Some(own) if self.std => (rates::names(counted), rates::with_intervals(own, table)?),
+                own => (vec![counted[0].to_string()], vec![rates::alone(model, own.as_ref(), table)?]),
+            };
+            let row = Cells::Integers((first..first + table.rows()).map(|i| i as i64).collect());
+            let names = std::iter::once("row".to_string()).chain(names).collect();
+            return Ok((
+                names,
+                std::iter::once(row).chain(columns.into_iter().map(Cells::Numbers)).collect(),
+            ));
+        }
+        let found = if self.link {
+            Prediction { outputs: model.predict(table)?, classes: None, probabilities: None }
+        } else {
+            Prediction::of(model, self.saved.covariance.as_ref(), table)?
+        };
+        let sd = self.posterior.filter(|_| self.std).map(|own| own.sd(table)).transpose()?;
+        let (names, mut cells) = layout(model, &found, self.std)?;
+        (0..table.rows()).for_each(|i| fill(model, &found, sd.as_ref(), i, first, &mut cells));
+        Ok((names, cells))
+    }
+}
+
 /// Predicts chunk by chunk.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let rows = args.table.source(&args.rows).open()?;
-    let saved = args.cells.admit(read_model(&args.model, rows.header())?)?;
-    let (model, file) = (&saved.model, args.model.display());
-    let posterior = saved.covariance.as_ref().map(|own| Posterior::new(model, own)).transpose()?;
-    if args.std && !model.classes.is_empty() {
-        return Err(Failure::input(format!(
-            "{file} predicts classes: their probabilities say how sure it is, so leave out --std"
-        )));
-    }
-    if args.std && posterior.is_none() {
-        return Err(Failure::input(format!(
-            "{file} holds no posterior, which --std needs: fit it with 'riesz fit --model gp --posterior'"
-        )));
-    }
-    let latent = matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
-    if latent && posterior.is_none() {
-        console.note(format!(
-            "note: {file} holds no posterior, which class probabilities need, so this is the mean of its latent function: fit \
-             it with --posterior"
-        ));
+    let rows = args.features.open(&args.table, &args.rows)?;
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
+    let (model, wanted) = (&saved.model, Wanted::new(args, &saved)?);
+    if let Some(note) = wanted.note() {
+        console.note(format!("note: {} holds no posterior, {note}", args.model.display()));
     }
     let strays = args.cells.for_model(&model.points)?;
-    let mut rows =
-        Conforming::new(rows, model.columns(), strays, model.columns().len() + 2 * model.outputs())?;
+    let width = model.columns().len() + 2 * model.outputs();
+    let mut rows = Conforming::new(rows, model.columns(), strays, width)?;
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");
     let mut done = 0;
     while let Some(table) = rows.next()? {
-        let about = |e| Failure::from(e).about(&args.rows.display().to_string());
-        let found = Prediction::of(model, saved.covariance.as_ref(), &table).map_err(about)?;
-        let sd = posterior.filter(|_| args.std).map(|own| own.sd(&table)).transpose().map_err(about)?;
-        let (names, mut cells) = layout(model, &found, args.std)?;
+        let predicted = wanted.predict(&table, done);
+        let (names, cells) = predicted.map_err(|e| e.about(&args.rows.display().to_string()))?;
         let writer = match &mut writer {
             Some(writer) => writer,
-            none => none.insert(TableWriter::open(args.output.as_deref(), format, names, cells.clone())?),
+            none => {
+                let empty = cells.iter().map(Cells::empty).collect();
+                none.insert(TableWriter::open(args.output.as_deref(), format, names, empty)?)
+            }
         };
-        for i in 0..table.rows() {
-            fill(model, &found, sd.as_ref(), i, done, &mut cells);
-        }
         writer.rows(cells)?;
         done += table.rows();
         progress.say(format!("{done} rows predicted"));
     }
     rows.facts().iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
-    match writer {
-        Some(writer) => writer.finish(),
-        None => Ok(()),
-    }
+    writer.map_or(Ok(()), TableWriter::finish)
 }
 
 /// The columns: the outputs of a regression, each with its standard deviation if wanted; the class of a classification, then its

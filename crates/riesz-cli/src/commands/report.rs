@@ -8,13 +8,14 @@ use riesz::explanation::Fact;
 use riesz::format::explanation::SavedExplanation;
 use riesz_report::ReportOptions;
 
-use crate::args::{CellArgs, GameArgs, Global, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::explaining::{Asked, Certificate, Explaining, Whole};
 use crate::failure::{Failure, Result};
 use crate::io::input::name_of;
 use crate::io::models::{Found, complete, read_any};
 use crate::io::output::write_all;
+use crate::io::picture::check_page_name;
 use crate::program;
 
 /// Arguments of `report`.
@@ -46,6 +47,9 @@ pub struct Args {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+    /// What LIBSVM's files do not say.
+    #[command(flatten)]
+    pub features: FeatureArgs,
     /// What becomes of cells that the model cannot take.
     #[command(flatten)]
     pub cells: CellArgs,
@@ -56,18 +60,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if global.format.is_some() {
         return Err(Failure::input("a report is always HTML: leave --format out"));
     }
-    let rows = args.rows.as_deref().map(|path| args.table.source(path).open()).transpose()?;
+    check_page_name(args.output.as_deref())?;
+    let open = |path| args.features.open(&args.table, path);
+    let rows = args.rows.as_deref().map(open).transpose()?;
+    let table = &args.features.tables(&args.table);
     let no_rows = |what: &str| {
         Failure::input(format!("{} is a {what}: say which rows to explain, after it", name_of(&args.file)))
     };
-    let asked =
-        Asked { game: &args.game, table: &args.table, cells: args.cells, seed: global.seed, variance: false };
+    let (game, features, cells) = (&args.game, &args.features, args.cells);
+    let asked = Asked { game, table, features, cells, seed: global.seed, variance: false };
     let SavedExplanation { explanation, decisions } = if let Some(command) = program::command(&args.file) {
         let rows = rows.ok_or_else(|| no_rows("program"))?;
         explained(Explaining::of_program(command, rows, &asked, &console)?, &console)?
     } else {
-        let header = rows.as_ref().map_or(&[][..], |rows| rows.header());
-        match read_any(&args.file, header)? {
+        match read_any(&args.file, rows.as_ref(), &args.features)? {
             Found::Explanation(..) if let Some(option) = args.game.given().or_else(|| args.cells.given()) => {
                 return Err(Failure::input(format!(
                     "{} is an explanation, which has no use for {option}: leave it out, or give a model and rows",

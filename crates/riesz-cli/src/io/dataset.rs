@@ -318,7 +318,7 @@ mod tests {
         write("one.parquet", &[100, 70]);
         write("two.parquet", &[30]);
         std::fs::write(folder.path().join("three.csv"), "y,b,a\n7,9,0.5\n8,10,1.5\n").unwrap();
-        let like = TableFile { path: PathBuf::new(), options: ReadOptions::default() };
+        let like = TableFile::from_path(Path::new(""));
         let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
         let features = data.features(&["b".into(), "a".into()], &["b".into()], &Console::new(true)).unwrap();
         assert_eq!(features[0].kind, ColumnKind::Categorical { levels: vec!["9".into(), "10".into()] });

@@ -14,11 +14,13 @@ use riesz::error::listed;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::console::note_once;
 use crate::failure::{Failure, Result};
 use crate::io::arrow_ipc::ArrowRows;
 use crate::io::chunk::Chunk;
 use crate::io::csv::{CsvRows, Decimal};
 use crate::io::parquet::{ParquetRows, Storage};
+use crate::io::svmlight::{self, SvmlightRows};
 use crate::io::{json, sheets};
 
 /// How tables are to be read, as options say it.
@@ -37,6 +39,8 @@ pub struct ReadOptions {
     pub columns: Vec<(String, bool)>,
     /// Texts and numbers that stand for missing values, besides the usual ones.
     pub na_values: Vec<String>,
+    /// Names of the features 1, 2, … of LIBSVM data files.
+    pub features: Vec<String>,
     /// Whether rows with a missing cell are left out.
     pub drop_missing: bool,
     /// The end of sentences about missing cells: what option of the command is a remedy.
@@ -74,6 +78,11 @@ pub trait TableReader {
     /// Goes on with these row groups alone, and says how many rows are before them.
     fn only_groups(&mut self, _groups: Range<usize>) -> u64 {
         0
+    }
+
+    /// The rows, if this is a LIBSVM data file.
+    fn svmlight(&self) -> Option<&SvmlightRows> {
+        None
     }
 }
 
@@ -136,6 +145,11 @@ const UNREAD: [(&[u8], &str); 9] = [
 ];
 
 impl TableFile {
+    /// A file that says itself how to read it.
+    pub fn from_path(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), options: ReadOptions::default() }
+    }
+
     /// Opens the table and reads the names of its columns.
     pub fn open(&self) -> Result<OpenTable> {
         let name = name_of(&self.path);
@@ -223,6 +237,11 @@ impl TableFile {
             return Err(Failure::input(format!(
                 "{name} is no workbook and has no sheet '{sheet}': leave --sheet out"
             )));
+        }
+        if svmlight::recognises(&head) {
+            let rows = SvmlightRows::open(source, &self.options.features, name)?;
+            rows.notes().iter().for_each(|note| note_once(note));
+            return Ok((Box::new(rows), Format::plain("LIBSVM data")));
         }
         if is_json(&head, extension) {
             return Ok((Box::new(json::read(&mut source, name)?), Format::plain("JSON")));
@@ -375,11 +394,17 @@ impl OpenTable {
         self.next = self.reader.only_groups(groups);
     }
 
+    /// The rows, if this is a LIBSVM data file.
+    pub fn svmlight(&self) -> Option<&SvmlightRows> {
+        self.reader.svmlight()
+    }
+
     /// The places of the columns `names`.
     pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
         let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
         let place = |name: &String| {
-            places.get(name).copied().ok_or_else(|| {
+            let beyond = || self.svmlight().and_then(|rows| rows.place(name));
+            places.get(name).copied().or_else(beyond).ok_or_else(|| {
                 let known = listed(&self.header);
                 Failure::input(format!(
                     "{}: there is no column '{name}'; the columns are: {known}",

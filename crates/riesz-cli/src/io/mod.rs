@@ -18,6 +18,7 @@ pub mod output;
 pub mod parquet;
 pub mod picture;
 pub mod sheets;
+pub mod svmlight;
 pub mod typing;
 pub mod values;
 pub mod write;

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use riesz::Explanation;
 use riesz::format::explanation::SavedExplanation;
+use riesz::format::libsvm::{self, Features};
 use riesz::format::model::SavedModel;
-use riesz::format::{explanation, libsvm, model};
+use riesz::format::{explanation, model};
 
+use crate::args::FeatureArgs;
 use crate::failure::{Failure, Result};
 use crate::io::input::{OpenTable, name_of, read_file};
 use crate::io::values;
@@ -32,8 +34,10 @@ struct FileFormat {
 struct File<'a> {
     path: &'a Path,
     bytes: Vec<u8>,
-    /// Columns of the rows that a model is to meet.
-    header: &'a [String],
+    /// The rows that a model is to meet.
+    rows: Option<&'a OpenTable>,
+    /// What LIBSVM's files do not say.
+    features: &'a FeatureArgs,
     /// The name of its format.
     format: &'static str,
 }
@@ -44,6 +48,9 @@ impl File<'_> {
         result.map_err(|error| Failure::from(error).about(&name_of(self.path)))
     }
 }
+
+/// The name of the format whose features have no names.
+const LIBSVM: &str = "LIBSVM model";
 
 /// All file formats. A new one is its reader in the library and an entry here.
 static FORMATS: [FileFormat; 5] = [
@@ -64,7 +71,7 @@ static FORMATS: [FileFormat; 5] = [
         recognises: |bytes| bytes.starts_with(b"PAR1"),
         read: |file| table(OpenTable::parquet(file.bytes, &name_of(file.path))?, file.format),
     },
-    FileFormat { name: "LIBSVM model", recognises: libsvm::recognises, read: libsvm_model },
+    FileFormat { name: LIBSVM, recognises: libsvm::recognises, read: libsvm_model },
     FileFormat {
         name: "table of values (CSV)",
         // The line of names is enough to tell, and cheap even if the file is something else.
@@ -91,14 +98,19 @@ pub fn is_known(path: &Path, bytes: &[u8]) -> Result<bool> {
     Ok(!untagged && FORMATS.iter().any(|format| (format.recognises)(bytes)))
 }
 
-/// Reads a model or an explanation, whichever it is. `header` names the columns of the rows that the model is to meet, if
+/// Reads a model or an explanation, whichever it is. `rows` are those that the model is to meet, if
 /// any: a LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
-pub fn read_any(path: &Path, header: &[String]) -> Result<Found> {
-    read_bytes(path, read_file(path)?, header)
+pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<Found> {
+    read_bytes(path, read_file(path)?, rows, features)
 }
 
 /// The same of a file whose bytes are there already.
-pub fn read_bytes(path: &Path, bytes: Vec<u8>, header: &[String]) -> Result<Found> {
+pub fn read_bytes(
+    path: &Path,
+    bytes: Vec<u8>,
+    rows: Option<&OpenTable>,
+    features: &FeatureArgs,
+) -> Result<Found> {
     let name = name_of(path);
     if bytes.is_empty() {
         return Err(Failure::input(format!("{name} is empty")));
@@ -109,18 +121,58 @@ pub fn read_bytes(path: &Path, bytes: Vec<u8>, header: &[String]) -> Result<Foun
              'riesz explain'"
         )));
     };
-    (format.read)(File { path, bytes, header, format: format.name })
+    let sparse = rows.is_some_and(|rows| rows.svmlight().is_some());
+    if format.name != LIBSVM
+        && let Some(option) = features.given().filter(|option| *option == "--scale" || !sparse)
+    {
+        return Err(Failure::input(format!(
+            "{name} is a {}, whose columns have names and units: leave {option} out, which is for LIBSVM \
+             models{}",
+            format.name,
+            if option == "--columns" { " and data files" } else { "" }
+        )));
+    }
+    (format.read)(File { path, bytes, rows, features, format: format.name })
 }
 
 fn libsvm_model(file: File<'_>) -> Result<Found> {
-    let mut model = file.said(libsvm::read(&file.bytes, None))?;
-    let names: HashSet<&str> = file.header.iter().map(String::as_str).collect();
-    let narrow = model.columns().len();
-    let more = (narrow..).take_while(|j| names.contains(format!("x{j}").as_str())).count();
-    if more > 0 {
-        model = file.said(libsvm::read(&file.bytes, Some(narrow + more)))?;
+    let (given, scale) = (file.features.called.names(), file.features.scale.as_deref());
+    let about_ranges = |error, path: &Path| Failure::from(error).about(&name_of(path));
+    let ranges = scale
+        .map(|path| libsvm::read_ranges(&read_file(path)?).map_err(|error| about_ranges(error, path)))
+        .transpose()?;
+    let features = Features { names: &given, ranges: ranges.as_ref() };
+    let mut model = file.said(libsvm::read_with(&file.bytes, None, features))?;
+    if given.is_empty() {
+        let header = file.rows.map_or(&[][..], OpenTable::header);
+        let names: HashSet<&str> = header.iter().map(String::as_str).collect();
+        let narrow = model.columns().len();
+        let more = (narrow..).take_while(|j| names.contains(format!("x{j}").as_str())).count();
+        if more > 0 {
+            model = file.said(libsvm::read_with(&file.bytes, Some(narrow + more), features))?;
+        }
+    }
+    let unknown = |column: &&riesz::Column| {
+        file.rows.is_some_and(|rows| rows.places([&column.name]).is_err()) && given.is_empty()
+    };
+    if let (Some(rows), Some(missing)) = (file.rows, model.columns().iter().find(unknown)) {
+        return Err(Failure::input(format!(
+            "{}: there is no column '{}', which feature {} of {} is called for want of a name: say which \
+             columns its features are, in their order, with --columns {}",
+            rows.name,
+            missing.name,
+            1 + model.columns().iter().position(|column| column == missing).unwrap_or(0),
+            name_of(file.path),
+            example(rows.header(), model.columns().len())
+        )));
     }
     Ok(Found::Model(Box::new(SavedModel { model, covariance: None, groups: None }), file.format))
+}
+
+/// So many columns of a table, as `--columns` takes them.
+fn example(header: &[String], count: usize) -> String {
+    let shown = count.min(3).min(header.len());
+    format!("{}{}", header[..shown].join(","), if shown < count { ",…" } else { "" })
 }
 
 fn table(rows: OpenTable, format: &'static str) -> Result<Found> {
@@ -133,9 +185,9 @@ fn table(rows: OpenTable, format: &'static str) -> Result<Found> {
     Ok(Found::Explanation(Box::new(values::read(rows)?.into()), format))
 }
 
-/// Reads a model; `header` as for [`read_any`].
-pub fn read_model(path: &Path, header: &[String]) -> Result<SavedModel> {
-    match read_any(path, header)? {
+/// Reads a model; arguments as for [`read_any`].
+pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<SavedModel> {
+    match read_any(path, rows, features)? {
         Found::Model(model, _) => Ok(*model),
         Found::Explanation(..) => {
             Err(Failure::input(format!("{} is an explanation, and a model is needed here", name_of(path))))
@@ -145,7 +197,7 @@ pub fn read_model(path: &Path, header: &[String]) -> Result<SavedModel> {
 
 /// Reads an explanation; `rows` are for the feature values that a table of values lacks.
 pub fn read_explanation(path: &Path, rows: Option<OpenTable>, categorical: &[String]) -> Result<Explanation> {
-    match read_any(path, &[])? {
+    match read_any(path, None, &FeatureArgs::default())? {
         Found::Explanation(explanation, _) => complete(explanation.explanation, path, rows, categorical),
         Found::Model(..) => Err(Failure::input(format!(
             "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE'",

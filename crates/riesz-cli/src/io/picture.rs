@@ -19,6 +19,19 @@ pub fn in_pixels(path: &Path) -> Result<bool> {
     }
 }
 
+/// Refuses the name of a page that says that it is something else.
+pub fn check_page_name(path: Option<&Path>) -> Result<()> {
+    let ending = path.and_then(Path::extension).map(|end| end.to_ascii_lowercase());
+    match (path, ending) {
+        (Some(path), Some(end)) if end != "html" && end != "htm" => Err(Failure::input(format!(
+            "{}: this is a page, whose name ends in .html; tables are written by 'riesz explain', pictures by \
+             'riesz plot'",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a picture as its file's name says.
 pub fn drawn(path: &Path, picture: Svg) -> Result<()> {
     write_picture(Some(path), picture, in_pixels(path)?)

@@ -38,6 +38,7 @@ impl Columns {
     /// Reads the columns `wanted` of all rows.
     pub fn read(mut rows: OpenTable, wanted: &[String]) -> Result<Self> {
         let indices = rows.places(wanted)?;
+        rows.svmlight().map_or(Ok(()), |sparse| sparse.check_dense(wanted.len()))?;
         let mut chunks = Vec::new();
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
             chunks.push(chunk);
@@ -989,7 +990,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("t.parquet");
             let mut bytes = parquet(&path);
-            let source = TableFile { path: path.clone(), options: ReadOptions::default() };
+            let source = TableFile::from_path(&path);
             let table = conform(source.open().unwrap()).unwrap();
             prop_assert_eq!(table.column(1), [0.0, 1.0, 0.0]);
             let n = bytes.len();

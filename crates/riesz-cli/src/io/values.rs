@@ -165,7 +165,7 @@ mod tests {
         writer.rows(&explanation.select_rows(&[0])).unwrap();
         writer.rows(&explanation.select_rows(&[1])).unwrap();
         writer.finish(Vec::new()).unwrap();
-        TableFile { path, options: ReadOptions::default() }
+        TableFile::from_path(&path)
     }
 
     /// Written and read, with the feature values from another table.

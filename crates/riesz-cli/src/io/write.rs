@@ -35,7 +35,8 @@ impl Cells {
         }
     }
 
-    fn empty(&self) -> Self {
+    /// No cells, of the same kind.
+    pub fn empty(&self) -> Self {
         match self {
             Self::Integers(_) => Self::Integers(Vec::new()),
             Self::Numbers(_) => Self::Numbers(Vec::new()),

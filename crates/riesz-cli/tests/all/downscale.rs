@@ -512,8 +512,12 @@ fn counted(place: &Place, asked: &str, data: &Aggregates, fit: &CountFit, rate: 
             assert!((number(cell) - value).abs() <= 1e-9 * value.abs().max(1.0), "{cell} {value}");
         }
     }
-    // Others take the model for what it is, f.
-    let plain = cells(&place.good("predict m.riesz rows.csv --std").0);
+    // 'riesz predict' says the same of rates, and with --link what f is.
+    assert_eq!(place.good("predict m.riesz rows.csv --std").0, text);
+    let alone = cells(&place.good("predict m.riesz rows.csv").0);
+    assert_eq!(alone[0], ["row", rate]);
+    assert!((1..=data.rows.rows()).all(|i| alone[i][1] == found[i][1]));
+    let plain = cells(&place.good("predict m.riesz rows.csv --link --std").0);
     assert!((0..data.rows.rows()).all(|i| (number(&plain[1 + i][1]) - f[(i, 0)]).abs() < 1e-9));
     assert!(plain[0][1].ends_with("of cases"), "{plain:?}");
     place.good("downscale map m.riesz rows.csv --x east --y north -o map.png");

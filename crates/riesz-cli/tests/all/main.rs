@@ -16,6 +16,7 @@ mod hostile;
 mod importance;
 mod indices;
 mod landmarks;
+mod libsvm;
 mod matrix;
 mod memory;
 mod prefer;

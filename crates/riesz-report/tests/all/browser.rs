@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use riesz::{Column, ColumnKind, Explanation, Table};
 use serde_json::{Value, json};
 
 use crate::common::explanation;
@@ -159,4 +160,48 @@ fn the_report_works_in_a_browser() {
     assert_eq!(log, json!([]), "the console is not empty");
     drop(browser);
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// Two texts, whose features are words and one pair of words; the text is a column that no feature has.
+fn texts() -> Explanation {
+    let mut e = explanation(2, &["good", "film", "not good"], 1);
+    let levels = vec!["A film, not good <at all>".to_string(), "Good; good!".to_string()];
+    let mut columns = e.data.columns().to_vec();
+    columns.push(Column { name: "text".into(), kind: ColumnKind::Categorical { levels } });
+    let counts = vec![1.0, 2.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0];
+    e.data = Table::from_column_major(columns, 2, counts).unwrap();
+    e.values = vec![1.0, -0.5, -2.0, 3.0, 0.0, 0.0];
+    e.predictions = vec![0.0, 4.5];
+    e
+}
+
+#[test]
+fn words_of_texts_are_shaded_by_their_values() {
+    let folder = std::env::temp_dir().join(format!("riesz-report-texts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let page = folder.join("report.html");
+    std::fs::write(&page, riesz_report::report(&texts(), &Default::default()).unwrap()).unwrap();
+    let browser = Browser::start(&folder.join("profile"));
+    browser.post("url", json!({ "url": format!("file://{}", page.display()) }));
+    assert_eq!(browser.text("#text"), "A film, not good <at all>");
+    let marks = "[...document.querySelectorAll('#text mark')].map((m) => `${m.textContent} ${m.style.backgroundColor}`)";
+    // Of "good" both the word and the pair count: 1 - 2; "not" has the pair's alone, the largest.
+    let blue = |share: f64| format!("rgba(31, 111, 178, {share})");
+    let expected = [("film", blue(0.175)), ("not", blue(0.7)), ("good", blue(0.35))];
+    let expected: Vec<String> = expected.iter().map(|(word, colour)| format!("{word} {colour}")).collect();
+    assert_eq!(browser.js(marks), json!(expected));
+    assert_eq!(browser.js("document.querySelectorAll('#text mark')[2].title"), "good: +1, not good: −2");
+    browser.click("#table tbody tr:nth-child(2) td");
+    assert_eq!(browser.text("#text"), "Good; good!");
+    assert_eq!(browser.js(marks), json!(["Good rgba(213, 94, 0, 0.7)", "good rgba(213, 94, 0, 0.7)"]));
+    let log = browser.post("se/log", json!({ "type": "browser" }));
+    assert_eq!(log, json!([]), "the console is not empty");
+    drop(browser);
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn pages_of_tables_have_no_text() {
+    let page = riesz_report::report(&explanation(3, &["age", "text"], 1), &Default::default()).unwrap();
+    assert!(page.contains("\"text\":null"));
 }

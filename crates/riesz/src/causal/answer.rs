@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::formula::EffectFormula;
 use super::graph::near;
 use crate::error::{Error, Refusal, Result};
 use crate::refusal::and;
@@ -90,6 +91,15 @@ pub enum How {
         /// Whether these are all.
         listed: bool,
     },
+    /// By a formula of what the first study measured that is no adjustment. riesz does not estimate it.
+    Formula {
+        /// The formula in words and signs, such as `P(Y | do(X)) = …`.
+        formula: String,
+        /// The same as a tree.
+        expression: EffectFormula,
+        /// Lists of variables each of which, measured too, would give an adjustment.
+        would_help: Vec<Vec<String>>,
+    },
 }
 
 /// What ties a study to the next.
@@ -147,10 +157,24 @@ impl Identification {
     /// The columns of the first study that are adjusted for.
     pub fn adjustment(&self) -> &[String] {
         match &self.how {
-            How::Constant => &[],
+            How::Constant | How::Formula { .. } => &[],
             How::Randomized { adjust } | How::BackDoor { adjust, .. } => adjust,
             How::FrontDoor { given, .. } => given,
         }
+    }
+
+    /// Whether riesz estimates an effect that follows in this way.
+    ///
+    /// # Errors
+    /// [`Refusal::NotEstimated`] with the formula.
+    pub fn estimable(&self) -> Result<()> {
+        let How::Formula { formula, would_help, .. } = &self.how else { return Ok(()) };
+        Err(Error::causal(Refusal::NotEstimated {
+            treatments: self.treatments.clone(),
+            outcome: self.outcome.clone(),
+            formula: formula.clone(),
+            would_help: would_help.clone(),
+        }))
     }
 
     /// Whether the effect is the same at every value of the treatments.
@@ -184,6 +208,9 @@ impl fmt::Display for Identification {
                 if !given.is_empty() {
                     write!(f, ", within each value of {}", and(given))?;
                 }
+            }
+            How::Formula { formula, .. } => {
+                write!(f, "identified, but not by an adjustment that riesz estimates: {formula}")?;
             }
         }
         if self.source == Source::User {

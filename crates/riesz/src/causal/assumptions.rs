@@ -41,6 +41,9 @@ pub(super) fn assumptions(found: &Identification, differs: &BTreeMap<usize, Vec<
                 said.push(format!("{treatments} does not affect {}", and(adjust)));
             }
         }
+        How::Formula { .. } => {
+            said.push("in study 1 every combination of values that the formula conditions on occurs".into())
+        }
         How::FrontDoor { through, .. } => {
             if !by_graph {
                 said.push(format!("{} carries the whole effect of {treatments} on {affected} in study 1, and nothing but {treatments} confounds it with either", and(through)));

@@ -64,8 +64,10 @@ impl Identification {
     /// The columns that the effect needs of each study.
     ///
     /// # Errors
-    /// [`Refusal::NoEffect`], [`Refusal::NotComputed`] for what follows from the studies but is not learnt.
+    /// [`Refusal::NoEffect`], [`Refusal::NotComputed`] for what follows from the studies but is not learnt; as
+    /// [`Identification::estimable`].
     pub fn needed(&self) -> Result<Vec<Vec<String>>> {
+        self.estimable()?;
         if self.treatments.is_empty() || self.is_constant() {
             let (found, outcome) = (self.to_string(), self.outcome.clone());
             return Err(Error::causal(Refusal::NoEffect { found, outcome }));

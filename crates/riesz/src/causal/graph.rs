@@ -34,20 +34,44 @@ pub struct Graph {
     latent: Nodes,
     parents: Vec<Vec<usize>>,
     children: Vec<Vec<usize>>,
+    note: Note,
 }
 
+/// How a text was read, which is no part of what the graph says: graphs are equal whatever it is.
+#[derive(Debug, Clone, Default)]
+struct Note(Option<String>);
+
+impl PartialEq for Note {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Note {}
+
 impl Graph {
-    /// Reads a graph: chains of arrows `A -> B <- C`, `A <-> B` where a common cause is hidden, ended by `;` or a line's end; names with spaces or signs in
+    /// Reads a graph from its text, whose format is recognised by its content.
+    ///
+    /// The plain form has chains of arrows `A -> B <- C`, `A <-> B` where a common cause is hidden, ended by `;` or a line's end; names with spaces or signs in
     /// double quotes; `#` before comments; `A, B -> C` for two arrows. DOT (`digraph { … }`, `dir=both` for `<->`) and DAGitty's text
-    /// (`dag { … }`, `[latent]` for what is not measured) are read too.
+    /// (`dag { … }`, `[latent]` for what is not measured) are read too; and GML, node-link JSON of networkx, adjacency matrices as CSV (rows are causes; LiNGAM's and causal-learn's
+    /// as [`Graph::note`] says), bnlearn's model string, the structure of BIF, lavaan's model text, and Tetrad's text.
     ///
     /// # Errors
-    /// [`Error::Parse`] with the line; [`Refusal::SelfLoop`], [`Refusal::CyclicGraph`].
+    /// [`Error::Parse`] with the format and the line; [`Refusal::SelfLoop`], [`Refusal::CyclicGraph`].
     pub fn parse(text: &str) -> Result<Self> {
         let found = parse::parse(text)?;
         let mut graph = Self::new(&found.variables, &found.arrows, &found.confounded)?;
         graph.latent = graph.places(&found.latent)?;
+        graph.note = Note(found.note);
         Ok(graph)
+    }
+
+    /// A sentence on how an ambiguous text was read: of an adjacency matrix of 0 and 1 rows are taken for causes unless
+    /// its first cell is `from` (rows are causes) or `to` (rows are effects). A matrix of other numbers needs one of the
+    /// two, or the marks -1 and 1 of causal-learn at the ends of each edge.
+    pub fn note(&self) -> Option<&str> {
+        self.note.0.as_deref()
     }
 
     /// A graph of these variables, and those that only arrows name; `confounded` are pairs with a hidden common cause.
@@ -83,6 +107,7 @@ impl Graph {
             latent: Nodes::new(),
             parents: vec![Vec::new(); variables],
             children: vec![Vec::new(); variables],
+            note: Note::default(),
             variables,
             names,
         };

@@ -6,8 +6,10 @@ use super::adjustment::{Effect, Sets};
 use super::answer::{How, Identification, Query, Source, Strategy};
 use super::assumptions::assumptions;
 use super::bridge::{Chain, helpful};
+use super::general::{Hedge, general};
 use super::given;
 use super::graph::{Graph, Nodes};
+use super::instrument;
 use crate::error::{Error, Refusal, Result, listed};
 
 /// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it does not.
@@ -17,7 +19,8 @@ use crate::error::{Error, Refusal, Result, listed};
 ///    passive columns. The outcome must be independent of the treatments given the first bridge (do-calculus, rule 3), and of every bridge given the next; and what differs between
 ///    populations must be independent of a study's outcome given its bridge.
 /// 3. The effect on the mediators in the first study is had by adjusting for causes (back-door), passive columns among them; else through columns that carry all of it (front-door).
-///    Other ways, of which the general algorithm knows some, are not tried.
+///    Otherwise the complete algorithm ([`effect_formula`](super::effect_formula)) decides whether another formula of the first study's columns gives it, which is said ([`How::Formula`])
+///    but not estimated, or none does, for which a hedge is the reason ([`Refusal::NotIdentified`]).
 ///
 /// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent. Treatments that were randomised are so in the first study only: elsewhere
 /// people take them as the graph says.
@@ -175,10 +178,27 @@ fn derived(effect: &Effect<'_>) -> Result<How> {
             listed: sets.whole,
         });
     }
-    Err(not_identified(effect))
+    let affected = effect.outcomes | effect.passive;
+    match general(graph, effect.treatments, &affected, effect.measured) {
+        Ok(expression) => {
+            Ok(How::Formula { formula: expression.to_string(), expression, would_help: would_help(effect) })
+        }
+        Err(hedge) => Err(not_identified(effect, hedge)),
+    }
 }
 
-fn not_identified(effect: &Effect<'_>) -> Error {
+/// Lists of variables each of which, measured too, would give an adjustment.
+fn would_help(effect: &Effect<'_>) -> Vec<Vec<String>> {
+    let all: Nodes = (0..effect.graph.nodes()).collect();
+    let used = &(effect.measured | effect.treatments) | effect.outcomes;
+    let serves = |more: &Nodes| {
+        let measured = effect.measured | more;
+        Effect { measured: &measured, ..*effect }.is_identified()
+    };
+    helpful(effect.graph, &(&all - &used), serves)
+}
+
+fn not_identified(effect: &Effect<'_>, hedge: Hedge) -> Error {
     let graph = effect.graph;
     let (behind, largest) = (effect.behind(), effect.largest());
     let mut open_paths: Vec<String> = Vec::new();
@@ -192,17 +212,17 @@ fn not_identified(effect: &Effect<'_>) -> Error {
     } else {
         format!("neither by back-door (adjusting for {}) nor by front-door", crate::refusal::and(&tried))
     };
-    let all: Nodes = (0..graph.nodes()).collect();
-    let used = &(effect.measured | effect.treatments) | effect.outcomes;
-    let serves = |more: &Nodes| {
-        let measured = effect.measured | more;
-        Effect { measured: &measured, ..*effect }.is_identified()
-    };
+    let mut ends = effect.treatments.iter().zip(effect.outcomes);
+    let single = effect.treatments.len() == 1 && effect.outcomes.len() == 1;
+    let instrument =
+        ends.next().filter(|_| single).and_then(|(&x, &y)| instrument::find(graph, x, y, effect.measured));
     Error::causal(Refusal::NotIdentified {
         treatments: graph.named(effect.treatments),
         outcomes: graph.named(effect.outcomes),
         why,
         open_paths,
-        would_help: helpful(graph, &(&all - &used), serves),
+        would_help: would_help(effect),
+        hedge,
+        instrument,
     })
 }

@@ -3,6 +3,8 @@
 //! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect follows from it and the columns that studies have, or refuses
 //! with the path that is open and what would help ([`Refusal`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables, [`Fusion`] learns the effect from these, and [`Effect`] says it with a joint band, by
 //! what leaves it unsure, of all people or of others ([`Whom`]); an [`Estimand`] is what is asked of it. [`Search`] says which treatments to try next, and [`Updated`] what is believed after some were.
+//! [`effect_formula`] decides by the complete algorithm whether any formula of what was measured gives an
+//! effect, [`sequential_adjustment`] finds covariates for treatments in time, and [`instrument`] instruments.
 //! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
 
 mod acquisition;
@@ -19,10 +21,13 @@ mod doubts;
 mod draws;
 mod effect;
 mod estimand;
+mod formula;
 mod gather;
+mod general;
 mod given;
 mod graph;
 mod identify;
+mod instrument;
 mod landmarks;
 mod link;
 mod low_rank;
@@ -36,10 +41,12 @@ mod people;
 mod pointwise;
 mod prior;
 mod process;
+mod projection;
 mod published;
 mod reading;
 mod regression;
 mod separation;
+mod sequential;
 mod shared;
 mod solver;
 mod standing;
@@ -58,9 +65,12 @@ pub use domain::Domain;
 pub use doubts::{Doubt, doubts};
 pub use effect::{Effect, Told};
 pub use estimand::{Estimand, Sums};
+pub use formula::{EffectFormula, Formula};
 pub use gather::{Gathered, Measured, gather};
+pub use general::{Hedge, effect_formula};
 pub use graph::Graph;
 pub use identify::identify;
+pub use instrument::{Instrument, instrument};
 pub use measure::Measure;
 pub use optimise::{Arm, Best, Search, Suggestion};
 pub use parts::Cause;
@@ -69,6 +79,7 @@ pub use pointwise::{Pointwise, USUAL_DOSES, usual_doses};
 pub use prior::Prior;
 pub use process::ProcessParameters;
 pub use published::{Form, Published};
+pub use sequential::{SequentialStep, sequential_adjustment};
 pub use standing::Standing;
 pub use studies::{Parameters, Route, Studies, Study, StudyParameters};
 pub use through::Through;

@@ -1,5 +1,6 @@
-//! Probabilities of classes. Through the link that makes them of a classifier's outputs a game of a product kernel is none any more: coalitions are valued one by
-//! one, all of them where players are few, by tables as those of [product games](super::product), with any index; else a sample of them.
+//! Probabilities of classes. Through the link that makes them of a classifier's outputs a game of a product
+//! kernel is none any more: coalitions are valued one by one, all of them where players are few, by tables as
+//! those of [product games](super::product), with any index; else a sample of them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +13,7 @@ use crate::attribution::set_errors::Errors;
 use crate::attribution::sets::Sets;
 use crate::attribution::tables::Weighing;
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
+use crate::expansion::{Expansion, ProbabilityLink};
 use crate::explanation::{Exactness, Explanation, Fact};
 use crate::game::Game;
 use crate::index::Index;
@@ -31,7 +32,9 @@ const ASKED: usize = 4096;
 pub(super) struct Probabilities<'m> {
     pub(super) products: Box<ByProducts<'m>>,
     pub(super) question: Question,
-    /// Where all coalitions are valued.
+    /// From outputs to probabilities.
+    link: ProbabilityLink,
+    /// Where all coalitions are valued by tables.
     coalitions: Option<Coalitions>,
     /// The numbers of the classes whose probabilities are explained.
     classes: Vec<usize>,
@@ -61,11 +64,11 @@ impl<'m> Probabilities<'m> {
         unions: Option<&Tree>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
-        if model.probabilities(&vec![0.0; model.outputs()]).is_none() {
-            let allowed = "this model's outputs alone do not make probabilities: those of logistic regression do; explain a function that answers with \
-                           probabilities";
+        let Some(link) = ProbabilityLink::of_model(model) else {
+            let allowed = "this model's outputs alone do not make probabilities: those of logistic regression and of \
+                           LIBSVM models with probA and probB do; explain a function that answers with probabilities";
             return Err(Error::parameter("probabilities", true, allowed));
-        }
+        };
         let rows = match &question.game {
             Game::Baseline { point } => point.clone().into(),
             Game::Interventional { background } => background.clone(),
@@ -78,15 +81,17 @@ impl<'m> Probabilities<'m> {
         let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
         let products =
             ByProducts::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
-        let few = groups.players().len() <= FEW && products.has_tame_factors();
+        // Probabilities that are coupled by an iteration are taken as they are answered.
+        let few = groups.players().len() <= FEW && products.has_tame_factors() && link.steepness().is_some();
         let recipe = Recipe::new(question.index, unions);
         let coalitions = few.then(|| Coalitions::new(recipe, groups.players().len()));
         if coalitions.is_none() && question.index != Index::Shapley {
-            let allowed = "probabilities of more than 13 features, and of kernels with linear, polynomial or exponential factors, have Shapley values";
+            let allowed = "probabilities of more than 13 features, of kernels with linear, polynomial or exponential \
+                           factors, and of three classes or more by pairwise coupling have Shapley values";
             return Err(Error::parameter("index", question.index, allowed));
         }
         let (products, base) = (Box::new(products), Vec::new());
-        let mut found = Self { products, coalitions, classes, base, stop, question };
+        let mut found = Self { products, link, coalitions, classes, base, stop, question };
         let answers = found.answers(&rows.rows.conform(model.columns())?)?;
         let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
         let mean = |k: usize| weights.iter().enumerate().map(|(b, w)| w * answers[(b, k)]).sum();
@@ -101,16 +106,18 @@ impl<'m> Probabilities<'m> {
 
     /// The probabilities of these classes in some rows.
     fn answers(&self, rows: &Table) -> Result<Matrix> {
-        let outputs = self.products.model.predict_until(rows, &self.stop)?;
+        Ok(self.linked(&self.products.model.predict_until(rows, &self.stop)?))
+    }
+
+    /// The probabilities of these classes, from outputs.
+    fn linked(&self, outputs: &Matrix) -> Matrix {
         let mut all = Vec::with_capacity(outputs.rows() * self.classes.len());
-        for i in 0..outputs.rows() {
-            self.link(outputs.row(i), &mut all);
-        }
-        Ok(Matrix::from_row_major(outputs.rows(), self.classes.len(), all))
+        (0..outputs.rows()).for_each(|i| self.link(outputs.row(i), &mut all));
+        Matrix::from_row_major(outputs.rows(), self.classes.len(), all)
     }
 
     fn link(&self, outputs: &[f64], out: &mut Vec<f64>) {
-        let all = self.products.model.probabilities(outputs).unwrap_or_default();
+        let all = self.link.probabilities(outputs);
         out.extend(self.classes.iter().map(|&k| all.get(k).copied().unwrap_or(f64::NAN)));
     }
 
@@ -129,21 +136,30 @@ impl<'m> Probabilities<'m> {
             let outputs = model.outputs();
             let question = self.question.clone().with_budget(budget);
             let question = question.with_players(Some(self.products.groups.clone()));
-            let own = &mut Sample::default();
+            let (own, mut rounding) = (&mut Sample::default(), 0.0_f64);
             let mut found = kernel_shap_from(
-                |rows: &Table| self.answers(rows),
+                |rows: &Table| {
+                    let asked = model.predict_until(rows, &self.stop)?;
+                    let inside = (0..asked.rows()).map(|i| self.link.rounding(asked.row(i)));
+                    rounding = inside.fold(rounding, f64::max);
+                    Ok(self.linked(&asked))
+                },
                 &data,
                 &question,
                 ASKED,
                 sample.unwrap_or(own),
                 &self.stop,
             )?;
-            // Answers are rounded themselves: outputs by no more than a bound on values counts, and probabilities by half of that.
+            // Answers are rounded themselves: outputs by no more than a bound on values counts, and
+            // probabilities by that times the link's steepness. Coupled probabilities are what LIBSVM's
+            // iteration answers.
             if let Exactness::Exact { bound } = &mut found.exactness
+                && let Some(steepness) = self.link.steepness()
                 && let Exactness::Exact { bound: off } = self.products.explain(&data)?.exactness
             {
                 for (bound, off) in bound.chunks_mut(self.classes.len()).zip(off.chunks(outputs)) {
-                    let off = off.iter().fold(0.0, |m: f64, e| m.max(*e)) + 16.0 * f64::EPSILON;
+                    let off = off.iter().fold(0.0, |m: f64, e| m.max(*e));
+                    let off = 2.0 * (steepness * off + rounding) + 16.0 * f64::EPSILON;
                     bound.iter_mut().for_each(|own| *own += off);
                 }
             }
@@ -181,6 +197,7 @@ impl<'m> Probabilities<'m> {
         let Coalitions { recipe, sets, weighing } = of_coalitions;
         let (players, classes) = (self.products.groups.players().len(), self.classes.len());
         let (coalitions, outputs) = (1_usize << players, self.products.model.outputs());
+        let steepness = self.link.steepness().unwrap_or(f64::NAN);
         let mut worth = vec![0.0; rows.len() * classes * coalitions];
         let mut error = vec![0.0; rows.len()];
         let (mut own, mut linked) = (vec![0.0; outputs], Vec::new());
@@ -192,15 +209,17 @@ impl<'m> Probabilities<'m> {
                 worth.chunks_exact_mut(classes * coalitions).zip(&mut error).enumerate()
             {
                 let of_row = &values[r * outputs * coalitions..][..outputs * coalitions];
+                let mut rounding = 0.0_f64;
                 for s in 0..coalitions {
                     (0..outputs).for_each(|o| own[o] = of_row[o * coalitions + s]);
+                    rounding = rounding.max(self.link.rounding(&own));
                     linked.clear();
                     self.link(&own, &mut linked);
                     linked.iter().enumerate().for_each(|(k, p)| worth[k * coalitions + s] += weight * p);
                 }
-                // No probability changes by more than half of what the outputs do.
-                *error +=
-                    weight * 0.5 * off[r * outputs..][..outputs].iter().fold(0.0, |m: f64, e| m.max(*e));
+                // No probability changes by more than the link's steepness times what the outputs do.
+                let off = off[r * outputs..][..outputs].iter().fold(0.0, |m: f64, e| m.max(*e));
+                *error += weight * (steepness * off + rounding);
             }
         }
         // Exponentials, their sum, and the mean over the background; all are 1 at most.

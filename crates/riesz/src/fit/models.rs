@@ -1,7 +1,8 @@
-//! Every kind of model as front ends offer it: by name, with named settings, and with what it does where a setting is left to it.
+//! Every kind of model as front ends offer it: by name, with named settings, and with what it does where a
+//! setting is left to it.
 //!
-//! A kind of model is declared in its own file, as a [`ModelKind`], and listed in [`MODELS`]; the command line's `--model`, its flags and
-//! help, and the compiled half of the Python package derive from that.
+//! A kind of model is declared in its own file, as a [`ModelKind`], and listed in [`MODELS`]; the command
+//! line's `--model`, its flags and help, and the compiled half of the Python package derive from that.
 //!
 //! ```
 //! use riesz::fit::{ModelKind, Target, Task};
@@ -58,8 +59,8 @@ impl ModelKind {
         Ok(values)
     }
 
-    /// Fits a model of this kind. Cost and memory are those of its estimator, times the candidates that are tried where settings are
-    /// left to it.
+    /// Fits a model of this kind. Cost and memory are those of its estimator, times the candidates that are
+    /// tried where settings are left to it.
     ///
     /// # Errors
     /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict; those of the estimator.
@@ -70,6 +71,14 @@ impl ModelKind {
             (Input::Penalty, task.penalty.is_some()),
         ];
         given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| self.admit(input))?;
+        let mut factors = task.kernel.terms.iter().flat_map(|term| &term.factors);
+        if self.posterior
+            && let Some(factor) = factors.find(|factor| !factor.positive_definite())
+        {
+            let allowed = "it is not positive definite, so it is no covariance of a Gaussian process: support vector \
+                           machines (svr, svc) take it";
+            return Err(Error::parameter("kernel", factor.formula(), allowed));
+        }
         let mut fitted = (self.fit)(task)?;
         if task.target_names.len() == fitted.model.outputs() && fitted.model.classes.is_empty() {
             fitted.model.output_names.clone_from(&task.target_names);
@@ -77,7 +86,8 @@ impl ModelKind {
         Ok(fitted)
     }
 
-    /// The fit through landmarks, by units of rows that need not be in memory, that these settings ask for; `None` if they ask for another.
+    /// The fit through landmarks, by units of rows that need not be in memory, that these settings ask for;
+    /// `None` if they ask for another.
     ///
     /// # Errors
     /// [`Error::Unused`] for settings that do not go together.

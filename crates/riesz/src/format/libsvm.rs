@@ -1,21 +1,25 @@
 //! LIBSVM's text model files (Chang and Lin, ACM TIST 2011; `svm_save_model`).
 //!
-//! Read: `c_svc`, `nu_svc`, `one_class`, `epsilon_svr`, `nu_svr` with the kernels `rbf`, `linear` and `polynomial`. LIBSVM
-//! numbers its features from 1 and leaves zeros out; here they are columns without names, which are called x0, x1, … by their place: feature 1 is `x0`.
+//! Read: `c_svc`, `nu_svc`, `one_class`, `epsilon_svr`, `nu_svr` with the kernels `rbf`, `linear`,
+//! `polynomial` and `sigmoid`. LIBSVM numbers its features from 1 and leaves zeros out; here they are
+//! columns, which are called x0, x1, … by their place (feature 1 is `x0`) unless [`Features`] names them.
 //!
 //! Decision values keep LIBSVM's sign. For more than two classes the classes stand in the order of the file's
-//! `label` line, and the outputs in LIBSVM's order of pairs. For two, LIBSVM's value is positive for the *first* label
-//! and an [`Expansion`](crate::Expansion)'s for `classes[1]`, so **the two labels change places**: `label 1 -1` becomes the classes
-//! "-1" and "1". The usual order of labels thus gives what scikit-learn gives. A one-class model has the classes "-1"
-//! (outside) and "1" (inside).
+//! `label` line, and the outputs in LIBSVM's order of pairs. For two, LIBSVM's value is positive for the
+//! *first* label and an [`Expansion`](crate::Expansion)'s for `classes[1]`, so **the two labels change
+//! places**: `label 1 -1` becomes the classes "-1" and "1". The usual order of labels thus gives what
+//! scikit-learn gives. A one-class model has the classes "-1" (outside) and "1" (inside).
 //!
-//! Probability parameters (`probA`, `probB`, `prob_density_marks`) are kept as facts on the model card and written back,
-//! but not used.
+//! Probability parameters (`probA`, `probB`, `prob_density_marks`) are kept as facts on the model card and
+//! written back. Of classifiers, `probA` and `probB` make probabilities
+//! ([`PlattScaling`](crate::expansion::PlattScaling)).
 
+mod ranges;
 mod read;
 mod write;
 
-pub use read::{read, recognises};
+pub use ranges::{Ranges, read_ranges};
+pub use read::{Features, read, read_with, recognises};
 pub use write::write;
 
 /// The facts that pass through from the file to the card and back.
@@ -37,8 +41,8 @@ const KINDS: [(&str, MachineType); 5] = [
     ("nu_svr", MachineType::Regressor),
 ];
 
-/// The ℓ with `exp(-γ s) = exp(-s/(2ℓ²))`, correctly rounded. Neighbouring γ are then at most one unit in the last place
-/// of ℓ apart, so every ℓ has a γ, and a round trip loses nothing.
+/// The ℓ with `exp(-γ s) = exp(-s/(2ℓ²))`, correctly rounded. Neighbouring γ are then at most one unit in the
+/// last place of ℓ apart, so every ℓ has a γ, and a round trip loses nothing.
 fn length_of(gamma: f64) -> f64 {
     let first = (0.5 / gamma).sqrt();
     // One Newton step on 1 - 2γℓ², with the rounding errors of the products.

@@ -1,11 +1,12 @@
 //! SAGE values: how much each feature takes off a model's loss (Covert, Lundberg and Lee 2020).
 //!
-//! A coalition S is worth `v(S) = E ℓ(E f(B), y) - E ℓ(E_B f(x_S, B), y)`, with the features that are absent taken from background rows B (the marginal
-//! imputation of their implementation). What a coalition is worth is computed for all labelled rows with all background rows, without an error: nothing is
-//! drawn but orders of features, and those only where there are too many features for all coalitions.
+//! A coalition S is worth `v(S) = E ℓ(E f(B), y) - E ℓ(E_B f(x_S, B), y)`, with the features that are absent
+//! taken from background rows B (the marginal imputation of their implementation). What a coalition is worth
+//! is computed for all labelled rows with all background rows, without an error: nothing is drawn but orders
+//! of features, and those only where there are too many features for all coalitions.
 //!
-//! Squared errors of few features take no predictions of mixed rows: of a kernel that is a sum of products the mean outputs of all coalitions come by tables, which are made
-//! once of all background rows.
+//! Squared errors of few features take no predictions of mixed rows: of a kernel that is a sum of products
+//! the mean outputs of all coalitions come by tables, which are made once of all background rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::importance::std_error;
 use crate::attribution::std_error::{NORMAL, student};
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
+use crate::expansion::{Expansion, ProbabilityLink};
 use crate::explainer::Worths;
 use crate::explanation::{Exactness, Explanation, Fact, LOSS, Provenance, Sampling};
 use crate::game::{Background, Reference};
@@ -35,21 +36,25 @@ const BLOCK: usize = 1 << 20;
 pub enum Labels {
     /// Rows × outputs. The loss is the squared error, summed up over outputs.
     Numbers(Matrix),
-    /// A class a row, by number. The loss is the log loss of the model's class probabilities, which are averaged over the background.
+    /// A class a row, by number. The loss is the log loss of the model's class probabilities, which are
+    /// averaged over the background.
     Classes(Vec<usize>),
 }
 
 /// Rows whose coalitions are valued together by tables.
 const TOGETHER: usize = 16;
 
-/// Attributes a model's loss on labelled rows to features. Up to 2^features coalitions, each of which costs the predictions for rows times background rows; squared errors of up to 13
-/// features by kernels that are sums of products with factors of 1 at most, 2^features products a row and support point, whatever the number of background rows.
+/// Attributes a model's loss on labelled rows to features. Up to 2^features coalitions, each of which costs
+/// the predictions for rows times background rows; squared errors of up to 13 features by kernels that are
+/// sums of products with factors of 1 at most, 2^features products a row and support point, whatever the
+/// number of background rows.
 #[derive(Debug, Clone)]
 pub struct Sage {
     /// The players, by default one a column.
     pub groups: Option<Groups>,
-    /// Random orders in which features join, each of which is taken backwards too. Where all coalitions are no more than those orders would value, all
-    /// coalitions are valued, and the values are exact for these rows.
+    /// Random orders in which features join, each of which is taken backwards too. Where all coalitions are
+    /// no more than those orders would value, all coalitions are valued, and the values are exact for these
+    /// rows.
     pub permutations: usize,
     /// Their seed.
     pub seed: u64,
@@ -72,7 +77,8 @@ pub struct SageValues {
     pub players: Vec<Player>,
     /// By player; they add up to `base_loss - loss`.
     pub values: Vec<f64>,
-    /// By player, the standard error over rows: how far other rows could have led, if these are a random sample. `None` of a single row.
+    /// By player, the standard error over rows: how far other rows could have led, if these are a random
+    /// sample. `None` of a single row.
     pub std_error: Option<Vec<f64>>,
     /// By player, the standard error over orders of features; `None` where all coalitions were valued.
     pub sampling_error: Option<Vec<f64>>,
@@ -89,8 +95,8 @@ pub struct SageValues {
 }
 
 impl SageValues {
-    /// The same as an explanation of one row, which can be drawn and kept: its prediction is what the model takes off the loss. Standard errors are those
-    /// over rows and over orders together.
+    /// The same as an explanation of one row, which can be drawn and kept: its prediction is what the model
+    /// takes off the loss. Standard errors are those over rows and over orders together.
     ///
     /// # Errors
     /// As [`Table::conform`].
@@ -137,8 +143,9 @@ impl Sage {
     /// For the labelled rows of `x` and a background, whose columns are matched by name.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`] unless there is a label a row; [`Error::Parameter`] for classes that the model has no probabilities of, and for
-    /// no permutations; [`Error::TooFew`]; [`Error::Interrupted`].
+    /// As [`Table::conform`]; [`Error::Shape`] unless there is a label a row; [`Error::Parameter`] for
+    /// classes that the model has no probabilities of, and for no permutations; [`Error::TooFew`];
+    /// [`Error::Interrupted`].
     pub fn run(
         &self,
         model: &Expansion,
@@ -160,7 +167,9 @@ impl Sage {
         let reference = Reference::new(background, model.columns())?;
         let groups = self.groups.clone().unwrap_or_else(|| Groups::singletons(model.columns()));
         let p = groups.players().len();
-        let game = Losses { model, x: &x, labels, reference: &reference, players: groups.players(), watch };
+        let link = ProbabilityLink::of_model(model);
+        let game =
+            Losses { model, x: &x, labels, reference: &reference, players: groups.players(), link, watch };
         let everything = p < 24 && (1_usize << p) <= 2 * self.permutations * p;
         let tables = match labels {
             Labels::Numbers(y) => {
@@ -290,7 +299,7 @@ fn check(model: &Expansion, rows: usize, labels: &Labels) -> Result<()> {
         }),
         Labels::Numbers(_) => Ok(()),
         Labels::Classes(classes) => {
-            if model.probabilities(&vec![0.0; model.outputs()]).is_none() {
+            if ProbabilityLink::of_model(model).is_none() {
                 let allowed = "classes of a model that has class probabilities, such as logistic regression";
                 return Err(Error::parameter("labels", "classes", allowed));
             }
@@ -311,6 +320,8 @@ struct Losses<'a> {
     labels: &'a Labels,
     reference: &'a Reference,
     players: &'a [Player],
+    /// From outputs to probabilities, where labels are classes.
+    link: Option<ProbabilityLink>,
     watch: Watch<'a>,
 }
 
@@ -356,7 +367,9 @@ impl Losses<'_> {
         for (weight, outputs) in outputs {
             let own = match self.labels {
                 Labels::Numbers(_) => outputs.to_vec(),
-                Labels::Classes(_) => self.model.probabilities(outputs).unwrap_or_default(),
+                Labels::Classes(_) => {
+                    self.link.as_ref().map_or_else(Vec::new, |link| link.probabilities(outputs))
+                }
             };
             mean.resize(own.len(), 0.0);
             mean.iter_mut().zip(own).for_each(|(sum, v)| *sum += weight * v);

@@ -2,13 +2,14 @@
 //!
 //! A *factor* reads one or more columns. How it reads several decides what the engines can do with it
 //! ([`Structure`]): a product over its columns splits among players, a sum over its columns is taken apart
-//! into terms, and a joint function of its columns belongs to one player or has no exact values.
-//! Noise is not a kernel: ridge and noise belong to the estimators. Nor is the scaling of columns: every
-//! factor is written in the user's units.
+//! into terms, and a joint function of its columns belongs to one player or has no exact values. Noise is not
+//! a kernel: ridge and noise belong to the estimators. Nor is the scaling of columns: every factor is written
+//! in the user's units.
 //!
-//! A new factor is a file with [`FactorKind`] and [`Declaration`], its `mod` and its line in `factors!` below; a new profile of a stationary
-//! factor is an entry and a line in `profile.rs`. Expressions, help, checks, Python's constructors, the bound of robustness, random features
-//! and the conformance tests are made of what it says there.
+//! A new factor is a file with [`FactorKind`] and [`Declaration`], its `mod` and its line in `factors!`
+//! below; a new profile of a stationary factor is an entry and a line in `profile.rs`. Expressions, help,
+//! checks, Python's constructors, the bound of robustness, random features and the conformance tests are made
+//! of what it says there.
 
 mod anchors;
 mod anova;
@@ -27,6 +28,7 @@ pub(crate) mod products;
 mod profile;
 mod registry;
 pub(crate) mod rounding;
+mod sigmoid;
 mod stationary;
 mod tile;
 
@@ -48,6 +50,7 @@ pub use polynomial::Polynomial;
 pub use powers::Power;
 pub use registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven, help};
 pub use rounding::{Precision, Reach};
+pub use sigmoid::Sigmoid;
 pub use stationary::{Profile, Stationary};
 
 use crate::error::{Error, Result};
@@ -70,7 +73,8 @@ pub enum Structure {
     Joint,
 }
 
-/// A tunable parameter, on the scale on which it is tuned: its natural logarithm unless the factor says otherwise.
+/// A tunable parameter, on the scale on which it is tuned: its natural logarithm unless the factor says
+/// otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
     /// Name within its factor.
@@ -138,7 +142,8 @@ pub struct Distance<'f> {
     pub roundings: f64,
 }
 
-/// What a kind of factor provides. `v` is always a full row of the table; `out` has one number per row of `u`.
+/// What a kind of factor provides. `v` is always a full row of the table; `out` has one number per row of
+/// `u`.
 pub trait FactorKind {
     /// The columns it reads.
     fn columns(&self) -> &[usize];
@@ -168,8 +173,8 @@ pub trait FactorKind {
     /// Multiplies `out[i]` by such a profile at this squared distance.
     #[doc(hidden)]
     fn multiply_squares(&self, _isa: Isa, _squares: &[f64], _out: &mut [f64]) {}
-    /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`.
-    /// Called for separable and additive factors only.
+    /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`. Called for
+    /// separable and additive factors only.
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]);
     /// Multiplies `out[i]` by the factor at row i of `u` and the row `v`.
     fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
@@ -177,14 +182,16 @@ pub trait FactorKind {
             self.multiply_column(isa, slot, u.column(j), v[j], out);
         }
     }
-    /// Multiplies `out[r][i]` by the factor at row i of `u` and the row `v[r]`, by the operations of [`multiply_all`](Self::multiply_all).
+    /// Multiplies `out[r][i]` by the factor at row i of `u` and the row `v[r]`, by the operations of
+    /// [`multiply_all`](Self::multiply_all).
     #[doc(hidden)]
     fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut tile::Block) {
         for (v, out) in v.iter().zip(out) {
             self.multiply_all(isa, u, v, &mut out[..u.len()]);
         }
     }
-    /// Takes a centre that is given by column, if that changes no more than functions of one argument: `f(u, v) + g(u) + h(v)`.
+    /// Takes a centre that is given by column, if that changes no more than functions of one argument: `f(u,
+    /// v) + g(u) + h(v)`.
     fn recenter(&mut self, _: &dyn Fn(usize) -> f64) {}
     /// The tunable parameters.
     fn parameters(&self) -> Vec<Parameter>;
@@ -203,18 +210,23 @@ pub trait FactorKind {
         self.log_gradient(u, v, &mut slopes);
         out.iter_mut().zip(&slopes).for_each(|(out, own)| *out = crate::linalg::dot(weights, own));
     }
-    /// The least value between two rows that differ by at most `delta[j]` in each column j, for a factor that is 1 between equal rows and
-    /// nowhere larger; `None` for others, which are not bounded.
+    /// The least value between two rows that differ by at most `delta[j]` in each column j, for a factor that
+    /// is 1 between equal rows and nowhere larger; `None` for others, which are not bounded.
     fn least(&self, _: &[f64]) -> Option<f64> {
         None
     }
-    /// The largest `1 - k` of what [`least`](Self::least) is the least k of, to the last digits where rows hardly differ.
+    /// The largest `1 - k` of what [`least`](Self::least) is the least k of, to the last digits where rows
+    /// hardly differ.
     fn fall(&self, delta: &[f64]) -> Option<f64> {
         self.least(delta).map(|least| 1.0 - least)
     }
     /// Whether it is 1 for equal levels of a category and 0 for different ones.
     fn is_identity(&self) -> bool {
         false
+    }
+    /// Whether it is a positive definite kernel.
+    fn positive_definite(&self) -> bool {
+        true
     }
     /// Whether it is 1 at most.
     fn bounded(&self) -> bool {
@@ -228,11 +240,13 @@ pub trait FactorKind {
     fn cancels_by_column(&self) -> bool {
         false
     }
-    /// Multiplies `out[i]` by the size of the one-column function of `columns()[slot]`, as [`multiply_column`](Self::multiply_column) does by the function.
+    /// Multiplies `out[i]` by the size of the one-column function of `columns()[slot]`, as
+    /// [`multiply_column`](Self::multiply_column) does by the function.
     fn multiply_column_size(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
         self.multiply_column(isa, slot, u, v, out);
     }
-    /// Multiplies `out[i]` by the factor's size at row i of `u` and the row `v`: the factor itself, or where it
+    /// Multiplies `out[i]` by the factor's size at row i of `u` and the row `v`: the factor itself, or where
+    /// it
     /// [`cancels`](Self::cancels) what it would be if it did not.
     fn multiply_size(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         if self.cancels_by_column() {
@@ -242,8 +256,8 @@ pub trait FactorKind {
             self.multiply_all(isa, u, v, out);
         }
     }
-    /// Whether it is 1 and a kernel of functions that are orthogonal to 1, by column: then leaving columns out of a product of such factors is a
-    /// projection of the product's functions.
+    /// Whether it is 1 and a kernel of functions that are orthogonal to 1, by column: then leaving columns
+    /// out of a product of such factors is a projection of the product's functions.
     fn projects(&self) -> bool {
         false
     }
@@ -253,13 +267,13 @@ pub trait FactorKind {
         self.multiply_all(Isa::detect(), Columns::new(&origin, 1, 0, 1), difference, &mut out);
         out[0]
     }
-    /// A draw from the spectral density of the one-column function of `columns()[slot]`, whose product over columns the factor is; `None`
-    /// where it has none that is known.
+    /// A draw from the spectral density of the one-column function of `columns()[slot]`, whose product over
+    /// columns the factor is; `None` where it has none that is known.
     fn frequency(&self, _slot: usize, _: &mut Random) -> Option<f64> {
         None
     }
-    /// The same factor over those of its columns that are kept, as a family of kernels is taken to a sub-space; `None` where it is 1
-    /// without the others.
+    /// The same factor over those of its columns that are kept, as a family of kernels is taken to a
+    /// sub-space; `None` where it is 1 without the others.
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
     /// How far it can be from the truth between such rows, over those of its `columns()` with these slots.
     #[doc(hidden)]
@@ -336,6 +350,8 @@ factors! {
     Polynomial,
     /// Exponential of an inner product.
     ExponentialDotProduct,
+    /// Hyperbolic tangent of an inner product.
+    Sigmoid,
     /// Equal or not.
     Categorical,
     /// 1 and a Gaussian profile without its mean.
@@ -343,8 +359,8 @@ factors! {
 }
 
 impl Factor {
-    /// So many random frequencies of the one-column function of `columns()[slot]`, drawn from its spectral density: the mean of
-    /// `cos(ω (u - v))` over them estimates it. `None` where no density is known.
+    /// So many random frequencies of the one-column function of `columns()[slot]`, drawn from its spectral
+    /// density: the mean of `cos(ω (u - v))` over them estimates it. `None` where no density is known.
     pub fn frequencies(&self, slot: usize, count: usize, seed: u64) -> Option<Vec<f64>> {
         let mut random = Random::seed_from_u64(seed);
         (0..count).map(|_| self.frequency(slot, &mut random)).collect()
@@ -562,7 +578,8 @@ impl Kernel {
             .collect()
     }
 
-    /// The largest value that it can have, which is that between a row and itself; `None` where that depends on the rows.
+    /// The largest value that it can have, which is that between a row and itself; `None` where that depends
+    /// on the rows.
     pub(crate) fn largest(&self) -> Option<f64> {
         let bounded = |term: &Term| term.factors.iter().all(|factor| factor.bounded());
         self.terms.iter().all(bounded).then(|| self.terms.iter().map(|term| term.scale).sum())

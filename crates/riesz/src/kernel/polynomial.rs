@@ -13,7 +13,7 @@ pub(super) const GAMMA: Argument = Argument {
     ungiven: Ungiven::OverColumns,
     ..Argument::new("gamma", Takes::Positive, 1.0, "multiplies the inner product")
 };
-const COEF0: Argument = Argument::new(
+pub(super) const COEF0: Argument = Argument::new(
     "coef0",
     Takes::Number,
     1.0,
@@ -106,6 +106,10 @@ impl FactorKind for Polynomial {
         for (o, inner) in out.iter_mut().zip(self.base(u, v, |term| term)) {
             *o *= (self.gamma * inner + self.coef0).powi(self.degree as i32);
         }
+    }
+
+    fn positive_definite(&self) -> bool {
+        self.coef0 >= 0.0
     }
 
     fn bounded(&self) -> bool {

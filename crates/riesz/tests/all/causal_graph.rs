@@ -273,9 +273,30 @@ fn all_forms_say_the_same() {
     let twice = Graph::parse("a <-> b; a -> b; b <-> a; b <- a").unwrap();
     assert_eq!(twice, Graph::parse("a -> b; a <-> b").unwrap());
     assert_eq!(Graph::parse("digraph -> x").unwrap().variables(), ["digraph", "x"]);
-    for odd in ["a-b", "a b", "say \"hi\"", "1.5", "α", "a;b#c", "dag", "back\\slash", "x->y", "a/b"] {
-        let graph = Graph::new(&[] as &[&str], &[(odd, "z")], &[]).unwrap();
-        assert_eq!(Graph::parse(&graph.to_string()).unwrap(), graph, "{odd}");
+    for odd in [
+        "a-b",
+        "a b",
+        "say \"hi\"",
+        "1.5",
+        "α",
+        "a;b#c",
+        "dag",
+        "back\\slash",
+        "x->y",
+        "a/b",
+        "a→b",
+        "a~b",
+        "[a]",
+        "{",
+        "network",
+        "Graph Nodes:",
+    ] {
+        for graph in [
+            Graph::new(&[] as &[&str], &[(odd, "z")], &[]).unwrap(),
+            Graph::new(&[odd, "x {"], &[] as &[(&str, &str)], &[]).unwrap(),
+        ] {
+            assert_eq!(Graph::parse(&graph.to_string()).unwrap(), graph, "{odd}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a user is told: the statin example, every refusal by its name and in its words, and sets that people give.
 
 use riesz::Error;
-use riesz::causal::{Bridge, Graph, How, Query, Refusal, Source, Strategy, identify};
+use riesz::causal::{Bridge, Graph, Hedge, How, Query, Refusal, Source, Strategy, identify};
 
 const STATIN: &str = "age -> statin; age -> psa; bmi -> statin; bmi -> psa; statin -> psa; psa -> volume";
 
@@ -142,7 +142,8 @@ fn every_refusal_says_who_and_what_would_help() {
     let (_, text) = refused(front, &query(&["statin psa", "psa volume"]));
     assert_eq!(
         text,
-        "the effect of statin on psa is not identified in study 1, neither by back-door (no column could be adjusted for) nor by front-door: \
+        "the effect of statin on psa is not identified in study 1, neither by back-door (no column could be adjusted for) nor by front-door \
+         nor by any other formula, because the hidden common causes statin <-> psa connect statin with psa (a hedge: {statin, psa} and {psa}): \
          statin <-> psa stays open; measuring u in study 1 would help"
     );
     let (refusal, text) =
@@ -158,6 +159,13 @@ fn every_refusal_says_who_and_what_would_help() {
             why: "neither by back-door (adjusting for age) nor by front-door".into(),
             open_paths: vec!["statin <- bmi -> psa".into()],
             would_help: vec![columns("bmi")],
+            hedge: Hedge {
+                larger: columns("statin psa"),
+                smaller: columns("psa"),
+                treatments: columns("statin"),
+                confounded: vec![("statin".into(), "psa".into())],
+            },
+            instrument: None,
         }
     );
     assert!(text.contains("statin <- bmi -> psa stays open; measuring bmi in study 1 would help"), "{text}");

@@ -83,7 +83,7 @@ fn wrong_files_are_refused_with_the_line() {
     read(good.as_bytes(), None).unwrap();
     let cases: &[(&str, &str, usize, &str)] = &[
         ("svm_type c_svc", "svm_type c_svm", 1, "svm_type"),
-        ("kernel_type rbf", "kernel_type sigmoid", 2, "rbf (-t 2)"),
+        ("kernel_type rbf", "kernel_type sigmoid", 9, "'coef0' is missing"),
         ("kernel_type rbf", "kernel_type precomputed", 2, "data points"),
         ("kernel_type rbf", "kernel_type cubic", 2, "known are"),
         ("kernel_type rbf", "kernel_type polynomial", 9, "'coef0' is missing"),
@@ -93,6 +93,7 @@ fn wrong_files_are_refused_with_the_line() {
         ("gamma 0.5", "gamma", 3, "0 values"),
         ("gamma 0.5", "colour 3", 3, "no field"),
         ("gamma 0.5", "svm_type c_svc", 3, "twice"),
+        ("gamma 0.5", "gamma 0.5\nprobA 1 2", 4, "2 values instead of 1"),
         ("nr_class 2", "nr_class 1", 4, "at least 2"),
         ("nr_class 2", "nr_class 18446744073709551615", 6, "'rho' has 1 values"),
         ("nr_class 2", "nr_class 5000000000", 6, "'rho' has 1 values"),

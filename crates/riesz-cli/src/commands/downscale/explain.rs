@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 
 use super::rows::{Members, background_of, explainer, rows_of, unit_of, warn_of_weights};
-use crate::args::{Global, TableArgs};
+use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
@@ -58,7 +58,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
-    let saved = read_model(&args.model, rows.header())?;
+    let saved = read_model(&args.model, Some(&rows), &FeatureArgs::default())?;
     let model = &saved.model;
     if model.outputs() != 1 {
         return Err(Failure::input(format!(

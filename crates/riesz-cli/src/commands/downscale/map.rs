@@ -10,7 +10,7 @@ use riesz_report::{PlotOptions, render_map};
 use super::page::{self, PageArgs};
 use super::predict::posterior_of;
 use super::rows::{Given, background_of, explainer, facts, rows_of};
-use crate::args::{Global, TableArgs};
+use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
@@ -82,7 +82,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         _ => {}
     }
     let rows = args.table.source(&args.rows).open()?;
-    let saved = read_model(&args.model, rows.header())?;
+    let saved = read_model(&args.model, Some(&rows), &FeatureArgs::default())?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
     let of = args.of.as_deref().unwrap_or("mean");
     let feature = feature_of(of, &saved.model)?;

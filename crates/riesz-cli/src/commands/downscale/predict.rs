@@ -3,19 +3,16 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::expansion::Link;
 use riesz::format::model::SavedModel;
-use riesz::{Expansion, Posterior, Rates};
+use riesz::{Expansion, Posterior};
 
-use crate::args::{CellArgs, Global, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
 use crate::io::typing::Conforming;
 use crate::io::write::{Cells, TableWriter};
-
-/// Of 95 % of a normal distribution.
-const NORMAL: f64 = 1.959_963_984_540_054;
+use crate::rates;
 
 /// Arguments of `downscale predict`.
 #[derive(Debug, Clone, clap::Args)]
@@ -60,15 +57,9 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
 
 /// What the columns are called.
 fn names(model: &Expansion) -> Vec<String> {
-    let of = |name: &str, ends: [&str; 4]| ends.map(|end| format!("{name}{end}"));
-    let counts = |rate, link| {
-        let own = of(rate, ["", "_median", "_low", "_high"]).into_iter();
-        own.chain([String::from(link), format!("{link}_std")]).collect::<Vec<_>>()
-    };
-    let own = match model.link {
-        Link::Log => counts("rate", "log_rate"),
-        Link::Logit => counts("probability", "log_odds"),
-        _ => of(&model.output_names[0], ["", "_std", "_low", "_high"]).into(),
+    let own = match rates::counted(model) {
+        Some(counted) => rates::names(counted),
+        None => ["", "_std", "_low", "_high"].map(|end| format!("{}{end}", model.output_names[0])).into(),
     };
     ["row".to_string()].into_iter().chain(own).collect()
 }
@@ -77,7 +68,7 @@ fn names(model: &Expansion) -> Vec<String> {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
-    let saved = args.cells.admit(read_model(&args.model, rows.header())?)?;
+    let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
     let (model, strays) = (&saved.model, args.cells.for_model(&saved.model.points)?);
     let mut rows = Conforming::new(rows, model.columns(), strays, model.columns().len() + 6)?;
@@ -89,18 +80,11 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut done = 0;
     while let Some(table) = rows.next()? {
         let about = |e| Failure::from(e).about(&args.rows.display().to_string());
-        let found = Rates::of(&posterior, &table, NORMAL).map_err(about)?;
-        let mut cells = vec![found.mean];
-        let link = || -> riesz::Result<[Vec<f64>; 2]> {
-            Ok([model.predict(&table)?.column(0), posterior.sd(&table)?.column(0)])
+        let cells = match rates::counted(model) {
+            Some(_) => rates::with_intervals(&posterior, &table),
+            None => rates::of_regression(&posterior, &table),
         };
-        let counts = matches!(model.link, Link::Log | Link::Logit);
-        if counts {
-            cells.extend([found.median, found.low, found.high]);
-            cells.extend(link().map_err(about)?);
-        } else {
-            cells.extend([posterior.sd(&table).map_err(about)?.column(0), found.low, found.high]);
-        }
+        let cells = cells.map_err(about)?;
         let row = Cells::Integers((done..done + table.rows()).map(|i| i as i64).collect());
         let writer = match &mut writer {
             Some(writer) => writer,

@@ -11,7 +11,7 @@ use riesz::preference::{HOME, Home, ID, Odds, Pair, Sides, UNSEEN_RIGHT, wide_ro
 use riesz::table::{UNSEEN, level_of_text};
 use riesz::{Column, ColumnKind, Expansion, Table};
 
-use crate::args::{CellArgs, Global, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::bags::BagArgs;
@@ -130,7 +130,7 @@ impl Meeting {
 impl Asked {
     /// The model, the items in its columns, and the duels that are asked about.
     pub fn read(&self, against: Against<'_>, seen: Seen, console: &Console) -> Result<Meeting> {
-        let saved = self.cells.admit(read_model(&self.model, &[])?)?;
+        let saved = self.cells.admit(read_model(&self.model, None, &FeatureArgs::default())?)?;
         let about = |e| Failure::from(e).about(&self.model.display().to_string());
         let sides = Sides::of(saved.model.columns()).map_err(about)?;
         let known = item_points(&saved, &sides)?;

@@ -1,18 +1,18 @@
 //! From a file to an expansion. Nothing is allocated by sizes that the file only declares.
 
 use super::write::digits;
-use super::{KINDS, MachineType, PASSED, length_of, places};
-use crate::error::{Error, Result};
+use super::{KINDS, MachineType, PASSED, Ranges, length_of, places};
+use crate::error::{Error, Result, sized};
 use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::kernel::{Kernel, Linear, Polynomial, Profile, Stationary};
+use crate::kernel::{Kernel, Linear, Polynomial, Profile, Sigmoid, Stationary};
 use crate::linalg::Matrix;
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 const FORMAT: &str = "LIBSVM model";
 
 /// More features than this are refused: a single index could otherwise ask for any amount of memory.
-const MAX_WIDTH: usize = 1 << 20;
+pub(super) const MAX_WIDTH: usize = 1 << 20;
 /// More numbers than this in the dense table of support vectors (1 GiB) are refused.
 const MAX_CELLS: usize = 1 << 27;
 
@@ -143,6 +143,7 @@ enum KernelLine {
     Rbf { gamma: f64 },
     Linear,
     Polynomial { gamma: f64, coef0: f64, degree: u32 },
+    Sigmoid { gamma: f64, coef0: f64 },
 }
 
 impl KernelLine {
@@ -159,19 +160,8 @@ impl KernelLine {
                 Ok(Self::Rbf { gamma })
             }
             "polynomial" => {
-                let (line, gamma) = header.number("gamma")?;
-                if gamma <= 0.0 {
-                    return problem(line, format!("gamma = {gamma} is not allowed: it is a positive number"));
-                }
-                let (line, coef0) = header.number("coef0")?;
-                if coef0 < 0.0 {
-                    return problem(
-                        line,
-                        format!(
-                            "coef0 = {coef0} makes no positive definite kernel: fit again with coef0 ≥ 0"
-                        ),
-                    );
-                }
+                let gamma = positive_gamma(header)?;
+                let (_, coef0) = header.number("coef0")?;
                 let (line, text) = header.one("degree")?;
                 match text.parse() {
                     Ok(degree @ 1..=100) => Ok(Self::Polynomial { gamma, coef0, degree }),
@@ -180,11 +170,9 @@ impl KernelLine {
                     }
                 }
             }
-            "sigmoid" => problem(
-                line,
-                "the sigmoid kernel is not positive definite and has no explanation here: \
-                 fit again with the rbf (-t 2) or polynomial (-t 1) kernel",
-            ),
+            "sigmoid" => {
+                Ok(Self::Sigmoid { gamma: positive_gamma(header)?, coef0: header.number("coef0")?.1 })
+            }
             "precomputed" => problem(
                 line,
                 "a model with a precomputed kernel does not hold the data points: \
@@ -192,7 +180,10 @@ impl KernelLine {
             ),
             other => problem(
                 line,
-                format!("the kernel '{}' is not known; known are: linear, polynomial, rbf", shown(other)),
+                format!(
+                    "the kernel '{}' is not known; known are: linear, polynomial, rbf, sigmoid",
+                    shown(other)
+                ),
             ),
         }
     }
@@ -213,7 +204,15 @@ impl KernelLine {
             Self::Polynomial { gamma, coef0, degree } => {
                 Polynomial { columns, center, scale, gamma, coef0, degree }.into()
             }
+            Self::Sigmoid { gamma, coef0 } => Sigmoid { columns, center, scale, gamma, coef0 }.into(),
         }
+    }
+}
+
+fn positive_gamma(header: &Header<'_>) -> Result<f64> {
+    match header.number("gamma")? {
+        (_, gamma) if gamma > 0.0 => Ok(gamma),
+        (line, gamma) => problem(line, format!("gamma = {gamma} is not allowed: it is a positive number")),
     }
 }
 
@@ -293,9 +292,42 @@ pub fn recognises(bytes: &[u8]) -> bool {
     KEYS.iter().any(|key| key.as_bytes() == word)
 }
 
+/// What a LIBSVM file does not say of its features.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Features<'a> {
+    /// Names of the features 1, 2, …; by default they are called x0, x1, … and as many as the file shows.
+    pub names: &'a [String],
+    /// How the data were scaled before the model was fitted; by default they were not.
+    pub ranges: Option<&'a Ranges>,
+}
+
+/// As [`read`], with names and units of the features: the model is one of these columns, in the user's units.
+///
+/// # Errors
+/// As [`read`] and [`Ranges::unscaled`]; [`Error::DuplicateName`].
+pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> Result<Expansion> {
+    let named = (!features.names.is_empty()).then_some(features.names.len());
+    let known = width.or(named);
+    let mut model = read(bytes, known)?;
+    if let Some(ranges) = features.ranges {
+        // Features that are 0 in all scaled support vectors are not 0 in the user's units.
+        if known.is_none() && ranges.width() > model.points.width() {
+            model = read(bytes, Some(ranges.width()))?;
+        }
+        model = ranges.unscaled(model)?;
+    }
+    if let Some(width) = named {
+        let columns: Vec<Column> = features.names.iter().map(Column::numeric).collect();
+        sized("the list of columns", "names", model.points.width(), width, "one a feature")?;
+        let values = model.points.column_major().to_vec();
+        model.points = Table::from_column_major(columns, model.points.rows(), values)?;
+    }
+    Ok(model)
+}
+
 /// Reads a model. `width` is the number of features; without it the largest index in the file counts, which
-/// is too few if the last features were 0 in every support vector. Time and memory are O(file) and O(support vectors ·
-/// width), whatever the file declares.
+/// is too few if the last features were 0 in every support vector. Time and memory are O(file) and O(support
+/// vectors · width), whatever the file declares.
 ///
 /// # Errors
 /// [`Error::Parse`] with the line; [`Error::Parameter`] if `width` is 0 or above 2²⁰.
@@ -330,7 +362,8 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
         let allowed = if kind == MachineType::Classifier { "it is at least 2" } else { "it is 2 here" };
         return problem(line, format!("nr_class = {classes} is not allowed: {allowed}"));
     }
-    // The product does not overflow for any number of values that fits in a file; a saturated one never matches.
+    // The product does not overflow for any number of values that fits in a file; a saturated one never
+    // matches.
     let pairs = classes.saturating_mul(classes - 1) / 2;
     let field = header.list("rho", pairs, "one a pair of classes")?;
     let rho: Vec<f64> = field.values.iter().map(|v| number(field.line, v)).collect::<Result<_>>()?;
@@ -343,6 +376,9 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
     };
     let mut card = vec![Fact::new("model", "LIBSVM"), Fact::new("svm_type", type_name)];
     for key in PASSED {
+        if kind == MachineType::Classifier && key != PASSED[2] && header.get(key).is_some() {
+            header.list(key, pairs, "one a pair of classes")?;
+        }
         if let Some(field) = header.get(key) {
             let values: Vec<String> =
                 field.values.iter().map(|v| number(field.line, v).map(digits)).collect::<Result<_>>()?;
@@ -443,7 +479,7 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
     for &(row, j, value) in &vectors.cells {
         values[j * vectors.rows + row] = value;
     }
-    let columns = crate::table::Column::numbered(width);
+    let columns = Column::numbered(width);
     Table::from_column_major(columns, vectors.rows, values)
 }
 

@@ -6,14 +6,15 @@ use crate::expansion::{Expansion, Link};
 use crate::kernel::{Factor, Profile};
 use crate::table::ColumnKind;
 
-/// Writes a model as LIBSVM reads it. Numbers have as many digits as it takes to read the same double back (at most
-/// 17). Column names are lost, and so are trailing columns that are 0 at every support point, unless the reader is
-/// told the width. For several classes, support points are sorted by class. The type is `c_svc` or
-/// `epsilon_svr` unless the model card has another under "svm_type".
+/// Writes a model as LIBSVM reads it. Numbers have as many digits as it takes to read the same double back
+/// (at most 17). Column names are lost, and so are trailing columns that are 0 at every support point, unless
+/// the reader is told the width. For several classes, support points are sorted by class. The type is `c_svc`
+/// or `epsilon_svr` unless the model card has another under "svm_type".
 ///
 /// # Errors
 /// [`Error::Format`], with the reason, if LIBSVM has no such model: its kernels are one Gaussian with a common length
-/// scale, one linear or one polynomial factor without shift, over all columns; its labels are whole numbers.
+/// scale, one linear, polynomial or sigmoid factor without shift, over all columns; its labels are whole
+/// numbers.
 pub fn write(model: &Expansion) -> Result<String> {
     model.validate()?;
     if let Some(c) = model.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
@@ -145,6 +146,13 @@ fn kernel_of(model: &Expansion) -> Result<(String, f64)> {
             }
             None => refuse("its polynomial kernel shifts the columns or scales them unequally".into()),
         },
+        [Factor::Sigmoid(s)] => match common(&s.center, &s.scale) {
+            Some(scale) => {
+                let (gamma, coef0) = (digits(s.gamma / (scale * scale)), digits(s.coef0));
+                Ok((format!("kernel_type sigmoid\ngamma {gamma}\ncoef0 {coef0}\n"), term.scale))
+            }
+            None => refuse("its sigmoid kernel shifts the columns or scales them unequally".into()),
+        },
         factors => {
             let mut lengths = Vec::new();
             for factor in factors {
@@ -165,8 +173,8 @@ fn kernel_of(model: &Expansion) -> Result<(String, f64)> {
     }
 }
 
-/// The gamma that reads back as this length scale; rounding can put it a few units in the last place beside the
-/// formula's.
+/// The gamma that reads back as this length scale; rounding can put it a few units in the last place beside
+/// the formula's.
 fn gamma_of(length: f64) -> f64 {
     let formula = 0.5 / (length * length);
     let near = |ulps: i64| f64::from_bits(formula.to_bits().wrapping_add_signed(ulps));

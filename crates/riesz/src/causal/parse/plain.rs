@@ -1,16 +1,8 @@
-//! The text of a graph: the plain form, DOT, and DAGitty's. One grammar of names and arrows serves all three; braces make new lines count for nothing.
+//! The text of a graph: the plain form, DOT, and DAGitty's. One grammar of names and arrows serves all three; braces
+//! make new lines count for nothing.
 
-use crate::error::{Error, Result};
-
-/// What the text says.
-#[derive(Debug, Default)]
-pub(crate) struct Parsed {
-    /// In the order in which they are first named.
-    pub variables: Vec<String>,
-    pub arrows: Vec<(String, String)>,
-    pub confounded: Vec<(String, String)>,
-    pub latent: Vec<String>,
-}
+use super::Parsed;
+use crate::error::Result;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
@@ -30,11 +22,43 @@ enum Arrow {
 }
 
 /// Signs that names without quotes cannot hold.
-const SIGNS: &str = "{}[]=,;\"<>#";
+const SIGNS: &str = "{}[]=,;\"<>#→←↔⟶⟵⟷";
+
+/// Arrows of one character.
+const ARROWS: [(char, Arrow); 6] = [
+    ('→', Arrow::Right),
+    ('⟶', Arrow::Right),
+    ('←', Arrow::Left),
+    ('⟵', Arrow::Left),
+    ('↔', Arrow::Both),
+    ('⟷', Arrow::Both),
+];
+
+/// The arrow at the beginning of a text, with any number of dashes, and how many bytes it takes.
+fn arrow(text: &str) -> Option<(Arrow, usize)> {
+    let first = text.chars().next()?;
+    if let Some(&(_, arrow)) = ARROWS.iter().find(|(c, _)| *c == first) {
+        return Some((arrow, first.len_utf8()));
+    }
+    let left = usize::from(first == '<');
+    let dashes = text[left..].chars().take_while(|&c| c == '-').count();
+    let right = usize::from(text[left + dashes..].starts_with('>'));
+    let arrow = match (left, right) {
+        _ if dashes == 0 => return None,
+        (0, 0) => return None,
+        (0, _) => Arrow::Right,
+        (_, 0) => Arrow::Left,
+        _ => Arrow::Both,
+    };
+    Some((arrow, left + dashes + right))
+}
+
+/// First words of other formats.
+const OTHERS: [&str; 4] = ["network", "variable", "creator", "version"];
 
 const KINDS: [&str; 5] = ["digraph", "dag", "graph", "mag", "pdag"];
 
-pub(crate) fn parse(text: &str) -> Result<Parsed> {
+pub(super) fn read(text: &str) -> Result<Parsed> {
     let tokens = Tokens::of(text)?;
     let mut reader = Reader { tokens, at: 0, braces: false, found: Parsed::default() };
     reader.all()?;
@@ -44,13 +68,14 @@ pub(crate) fn parse(text: &str) -> Result<Parsed> {
 /// A name as the plain form takes it, in quotes where it needs them.
 pub(crate) fn quoted(name: &str) -> String {
     let bare = !name.is_empty()
-        && name.chars().all(|c| !c.is_whitespace() && !SIGNS.contains(c) && c != '-' && c != '/')
-        && !KINDS.contains(&name);
+        && name.chars().all(|c| !c.is_whitespace() && !SIGNS.contains(c) && !"-/~".contains(c))
+        && !KINDS.contains(&name)
+        && !OTHERS.contains(&name.to_lowercase().as_str());
     if bare { name.into() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
 }
 
 fn wrong<T>(line: usize, problem: impl Into<String>) -> Result<T> {
-    Err(Error::Parse { format: "graph", line, problem: problem.into() })
+    super::wrong("graph", line, problem)
 }
 
 struct Tokens(Vec<(Token, usize)>);
@@ -59,17 +84,13 @@ impl Tokens {
     fn of(text: &str) -> Result<Self> {
         let (mut found, mut rest, mut line) = (Vec::new(), text, 1);
         while let Some(first) = rest.chars().next() {
-            let known = [
-                ("<->", Token::Arrow(Arrow::Both)),
-                ("->", Token::Arrow(Arrow::Right)),
-                ("<-", Token::Arrow(Arrow::Left)),
-                (";", Token::End),
-                ("\n", Token::End),
-            ];
-            if let Some((sign, token)) = known.into_iter().find(|(sign, _)| rest.starts_with(sign)) {
-                found.push((token, line));
+            if let Some((arrow, length)) = arrow(rest) {
+                found.push((Token::Arrow(arrow), line));
+                rest = &rest[length..];
+            } else if first == ';' || first == '\n' {
+                found.push((Token::End, line));
                 line += usize::from(first == '\n');
-                rest = &rest[sign.len()..];
+                rest = &rest[1..];
             } else if first.is_whitespace() || first == '\u{feff}' {
                 rest = &rest[first.len_utf8()..];
             } else if first == '#' || rest.starts_with("//") {

@@ -1,0 +1,300 @@
+//! LIBSVM's data files (also called svmlight files): a line a row, `label index:value index:value …`. Cells
+//! that a line
+//! leaves out are 0.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+
+use crate::failure::{Failure, Result};
+use crate::io::chunk::{Chunk, Raw};
+use crate::io::input::TableReader;
+
+/// The column of the labels.
+pub const LABEL: &str = "label";
+
+/// Cells of a dense table above which a wide file is refused: 8 GB of numbers.
+const MOST_CELLS: usize = 1 << 30;
+
+/// More features than LIBSVM's models can have here.
+const MOST_FEATURES: usize = 1 << 20;
+
+/// A LIBSVM data file in memory, as its lines hold it.
+pub struct SvmlightRows {
+    name: String,
+    /// `label`, then the features.
+    header: Vec<String>,
+    /// Whether the features have names of their own; else they are called x0, x1, … and there is no end to
+    /// them.
+    named: bool,
+    /// The index of the first feature: 1, or 0 if the file has an index 0.
+    base: u64,
+    /// Whether a line names a query (`qid:3`), which is not a feature.
+    queries: bool,
+    labels: Vec<f64>,
+    /// Where the cells of each row end.
+    ends: Vec<usize>,
+    cells: Vec<(u32, f64)>,
+    lines: Vec<u64>,
+    next: usize,
+}
+
+/// Whether a text begins as a LIBSVM data file does: a number, then `index:value`.
+pub fn recognises(start: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(start).or_else(|e| std::str::from_utf8(&start[..e.valid_up_to()]))
+    else {
+        return false;
+    };
+    let mut lines = text.trim_start_matches('\u{feff}').lines().map(without_comment);
+    let Some(line) = lines.find(|line| !line.trim().is_empty()) else { return false };
+    let mut words = line.split_ascii_whitespace();
+    let label = words.next().is_some_and(|word| word.parse::<f64>().is_ok());
+    let cell = |word: &str| {
+        word.split_once(':').is_some_and(|(index, _)| index == "qid" || index.parse::<u64>().is_ok())
+    };
+    label && words.next().is_some_and(cell)
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or(line)
+}
+
+impl SvmlightRows {
+    /// Reads the whole file, whose memory is that of its cells. `names` are those of the features 1, 2, …
+    pub fn open(source: Box<dyn Read>, names: &[String], name: &str) -> Result<Self> {
+        let mut all = Self {
+            name: name.to_string(),
+            header: Vec::new(),
+            named: !names.is_empty(),
+            base: 1,
+            queries: false,
+            labels: Vec::new(),
+            ends: Vec::new(),
+            cells: Vec::new(),
+            lines: Vec::new(),
+            next: 0,
+        };
+        let mut reader = BufReader::new(source);
+        let (mut bytes, mut line) = (Vec::new(), 0);
+        loop {
+            bytes.clear();
+            line += 1;
+            let read = reader.read_until(b'\n', &mut bytes).map_err(|e| Failure::reading(name, &e))?;
+            if read == 0 {
+                break;
+            }
+            let text = std::str::from_utf8(&bytes).map_err(|_| all.problem(line, "this is not text"))?;
+            all.add(line, without_comment(text.trim_start_matches('\u{feff}')))?;
+        }
+        if all.labels.is_empty() {
+            return Err(Failure::input(format!("{name} holds no rows")));
+        }
+        let largest = all.cells.iter().map(|(index, _)| u64::from(*index)).max().unwrap_or(0);
+        let width = (largest + 1).saturating_sub(all.base) as usize;
+        if all.named && width > names.len() {
+            return Err(Failure::input(format!(
+                "{name} has features up to {largest}, counted from {}, but --columns names {}",
+                all.base,
+                names.len()
+            )));
+        }
+        let features: Vec<String> = match all.named {
+            true => names.to_vec(),
+            false => (0..width).map(|j| format!("x{j}")).collect(),
+        };
+        all.header = std::iter::once(LABEL.to_string()).chain(features).collect();
+        Ok(all)
+    }
+
+    fn problem(&self, line: u64, problem: impl std::fmt::Display) -> Failure {
+        Failure::input(format!("{}, line {line}: {problem}", self.name))
+    }
+
+    fn add(&mut self, line: u64, text: &str) -> Result<()> {
+        let mut words = text.split_ascii_whitespace();
+        let Some(label) = words.next() else { return Ok(()) };
+        let number = |word: &str| word.parse::<f64>().ok().filter(|value| value.is_finite());
+        let Some(value) = number(label) else {
+            let problem = match label {
+                list if list.contains(',') => "has several labels: write one a row".to_string(),
+                cell if cell.contains(':') => {
+                    "has no label: a row begins with one, 0 if it is not known".into()
+                }
+                other => format!("has the label '{other}', which is not a finite number"),
+            };
+            return Err(self.problem(line, problem));
+        };
+        let mut before = None;
+        for word in words {
+            let Some((index, value)) = word.split_once(':') else {
+                return Err(self.problem(line, format!("'{word}' is not of the form index:value")));
+            };
+            if index == "qid" {
+                self.queries = true;
+                continue;
+            }
+            let Ok(index) = index.parse::<u32>() else {
+                return Err(self.problem(line, format!("'{index}' is no feature's number")));
+            };
+            if index as usize > MOST_FEATURES {
+                let problem = format!("the index {index} is too large: {MOST_FEATURES} features can be read");
+                return Err(self.problem(line, problem));
+            }
+            if before.is_some_and(|before| before >= index) {
+                let problem = match before == Some(index) {
+                    true => format!("the index {index} stands twice: a feature has one value"),
+                    false => format!("the index {index} is out of place: indices ascend within a line"),
+                };
+                return Err(self.problem(line, problem));
+            }
+            let Some(value) = number(value) else {
+                let problem = format!("feature {index} is '{value}', which is not a finite number");
+                return Err(self.problem(line, problem));
+            };
+            before = Some(index);
+            self.base = self.base.min(u64::from(index));
+            self.cells.push((index, value));
+        }
+        self.labels.push(value);
+        self.lines.push(line);
+        self.ends.push(self.cells.len());
+        Ok(())
+    }
+
+    /// What is to be said of how the file was read.
+    pub fn notes(&self) -> Vec<String> {
+        let first = self.header.get(1).map_or("x0", String::as_str);
+        let queries = "queries (qid) are left out: rows are taken one by one";
+        std::iter::once(format!("{}: features count from {}, which is column {first}", self.name, self.base))
+            .chain(self.queries.then(|| format!("{}: {queries}", self.name)))
+            .collect()
+    }
+
+    /// The place of a column that the header does not show: a feature beyond the largest one, which is 0 in
+    /// every row.
+    pub fn place(&self, column: &str) -> Option<usize> {
+        let j: usize = column.strip_prefix('x')?.parse().ok()?;
+        (!self.named && j < MOST_FEATURES && column == format!("x{j}")).then_some(j + 1)
+    }
+
+    /// Refuses so many columns of all rows at once, if that is too much memory.
+    pub fn check_dense(&self, columns: usize) -> Result<()> {
+        let rows = self.labels.len();
+        if rows.saturating_mul(columns) <= MOST_CELLS {
+            return Ok(());
+        }
+        Err(Failure::input(format!(
+            "{}: {rows} rows of {columns} columns are {:.1} GB as a dense table, and at most {:.0} GB are \
+             read: choose fewer rows, or fewer features",
+            self.name,
+            rows as f64 * columns as f64 * 8e-9,
+            MOST_CELLS as f64 * 8e-9
+        )))
+    }
+}
+
+impl TableReader for SvmlightRows {
+    fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+        let rows = self.next..(self.next + limit).min(self.labels.len());
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        self.next = rows.end;
+        let place: HashMap<usize, usize> = wanted.iter().enumerate().map(|(at, &j)| (j, at)).collect();
+        let mut columns = vec![vec![0.0; rows.len()]; wanted.len()];
+        for (at, row) in rows.clone().enumerate() {
+            if let Some(&label) = place.get(&0) {
+                columns[label][at] = self.labels[row];
+            }
+            let from = if row == 0 { 0 } else { self.ends[row - 1] };
+            for &(index, value) in &self.cells[from..self.ends[row]] {
+                if let Some(&column) = place.get(&((u64::from(index) - self.base) as usize + 1)) {
+                    columns[column][at] = value;
+                }
+            }
+        }
+        let lines = self.lines[rows.clone()].to_vec();
+        let columns = columns.into_iter().map(Raw::Numbers).collect();
+        Ok(Some(Chunk { rows: rows.len(), first: 0, lines, offsets: Vec::new(), columns }))
+    }
+
+    fn svmlight(&self) -> Option<&SvmlightRows> {
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(text: &str, names: &[&str]) -> Result<SvmlightRows> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
+        SvmlightRows::open(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &names, "d")
+    }
+
+    #[test]
+    fn cells_are_where_the_file_says() {
+        let mut rows = open("# a comment\n+1 1:0.5 3:-2 # more\n\n-1 qid:3 2:1e-3\r\n0\n", &[]).unwrap();
+        assert_eq!(rows.header(), ["label", "x0", "x1", "x2"]);
+        assert_eq!(rows.place("x7"), Some(8));
+        assert!(rows.notes()[0].contains("from 1") && rows.notes()[1].contains("qid"));
+        let chunk = rows.next(&[0, 3, 1, 8], 2).unwrap();
+        assert_eq!(chunk.lines, [2, 4]);
+        let numbers: Vec<Vec<f64>> = chunk
+            .columns
+            .into_iter()
+            .map(|column| match column {
+                Raw::Numbers(numbers) => numbers,
+                Raw::Texts(_) => Vec::new(),
+            })
+            .collect();
+        assert_eq!(numbers, [vec![1.0, -1.0], vec![-2.0, 0.0], vec![0.5, 0.0], vec![0.0, 0.0]]);
+        assert_eq!(rows.next(&[0], 9).unwrap().rows, 1);
+        assert!(rows.next(&[0], 9).is_none());
+        let zero = open("1 0:5 1:6\n", &["a", "b", "c"]).unwrap();
+        assert_eq!(zero.header(), ["label", "a", "b", "c"]);
+        assert!(zero.notes()[0].contains("from 0, which is column a") && zero.place("x7").is_none());
+    }
+
+    #[test]
+    fn wrong_lines_are_refused_by_line() {
+        for (text, culprit) in [
+            ("1 1:1\n1 2:1 1:1\n", "line 2: the index 1 is out of place"),
+            ("1 1:1 1:2\n", "line 1: the index 1 stands twice"),
+            ("1 1:x\n", "line 1: feature 1 is 'x'"),
+            ("1 1:nan\n", "line 1: feature 1 is 'nan'"),
+            ("1 1:1\n1,2 1:1\n", "line 2: has several labels"),
+            ("1 1:1\n1:1\n", "line 2: has no label"),
+            ("1 1:1\na 1:1\n", "line 2: has the label 'a'"),
+            ("1 1:1 7\n", "line 1: '7' is not of the form index:value"),
+            ("1 -1:1\n", "'-1' is no feature's number"),
+            ("1 4000000:1\n", "too large"),
+            ("# nothing\n", "holds no rows"),
+        ] {
+            let refused = open(text, &[]).err().unwrap();
+            assert!(matches!(&refused, Failure::Input(m) if m.contains(culprit)), "{refused:?}");
+        }
+        let refused = open("1 3:1\n", &["a", "b"]).err().unwrap();
+        assert!(matches!(&refused, Failure::Input(m) if m.contains("--columns names 2")), "{refused:?}");
+    }
+
+    #[test]
+    fn files_are_recognised_by_their_first_row() {
+        for (text, expected) in [
+            ("+1 1:0.5 2:3\n", true),
+            ("# comment\n\n-1 3:1\n", true),
+            ("3 qid:1 1:0\n", true),
+            ("a,b\n1,2\n", false),
+            ("1:2 3:4\n", false),
+            ("label 1:2\n", false),
+            ("1\n2\n", false),
+            ("1 2 3\n", false),
+            ("1 12:30 x\n", true),
+        ] {
+            assert_eq!(recognises(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

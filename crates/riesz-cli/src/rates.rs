@@ -1,0 +1,47 @@
+//! What models of counts predict, as columns of a table: rates of events, or probabilities of a success.
+
+use riesz::expansion::Link;
+use riesz::{Expansion, Posterior, Rates, Table};
+
+/// Of 95 % of a normal distribution.
+const NORMAL: f64 = 1.959_963_984_540_054;
+
+/// What a model of counts predicts, and what it is the logarithm of; `None` for other models.
+pub fn counted(model: &Expansion) -> Option<[&'static str; 2]> {
+    match model.link {
+        Link::Log => Some(["rate", "log_rate"]),
+        Link::Logit => Some(["probability", "log_odds"]),
+        _ => None,
+    }
+}
+
+/// The columns of [`with_intervals`].
+pub fn names([rate, link]: [&str; 2]) -> Vec<String> {
+    let ends = ["", "_median", "_low", "_high"].map(|end| format!("{rate}{end}"));
+    ends.into_iter().chain([link.to_string(), format!("{link}_std")]).collect()
+}
+
+/// The posterior mean of the rates of some rows, their median, the ends of 95 % intervals, and the latent
+/// function with
+/// its standard deviation.
+pub fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+    let Rates { mean, median, low, high } = Rates::of(posterior, rows, NORMAL)?;
+    let latent = posterior.mean().predict(rows)?.column(0);
+    Ok(vec![mean, median, low, high, latent, posterior.sd(rows)?.column(0)])
+}
+
+/// The posterior mean of the rates of some rows, or without a posterior the rates at the mean of the latent
+/// function,
+/// which are the medians.
+pub fn alone(model: &Expansion, posterior: Option<&Posterior<'_>>, rows: &Table) -> riesz::Result<Vec<f64>> {
+    match posterior {
+        Some(posterior) => Ok(Rates::of(posterior, rows, NORMAL)?.mean),
+        None => Ok(model.predict(rows)?.column(0).into_iter().map(|f| model.link.natural(f)).collect()),
+    }
+}
+
+/// The map of a regression: its outputs, their standard deviations, and the ends of 95 % intervals.
+pub fn of_regression(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+    let found = Rates::of(posterior, rows, NORMAL)?;
+    Ok(vec![found.mean, posterior.sd(rows)?.column(0), found.low, found.high])
+}

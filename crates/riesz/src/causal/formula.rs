@@ -1,0 +1,316 @@
+//! Formulas that express an effect by conditional probabilities of what was measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Sums of products and quotients of conditional probabilities of measured variables, each of which stands
+/// for its value. A sum binds its variables within its body, whatever they stand for outside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Formula<V = String> {
+    /// The probability of the values of some variables given those of others.
+    Probability {
+        /// The variables.
+        of: Vec<V>,
+        /// What is given.
+        given: Vec<V>,
+    },
+    /// The sum of a formula over all values of some variables.
+    Sum {
+        /// The variables.
+        over: Vec<V>,
+        /// What is summed.
+        body: Box<Formula<V>>,
+    },
+    /// The product of formulas.
+    Product(Vec<Formula<V>>),
+    /// A formula divided by another.
+    Quotient {
+        /// The formula.
+        numerator: Box<Formula<V>>,
+        /// By what it is divided.
+        denominator: Box<Formula<V>>,
+    },
+    /// A formula that is defined apart, because it is used several times: see [`EffectFormula::definitions`].
+    Defined {
+        /// Its number among the definitions, from 0.
+        index: usize,
+        /// The variables on whose values it depends.
+        arguments: Vec<V>,
+    },
+}
+
+/// The distribution of outcomes under an intervention as a [`Formula`] of what was measured, simplified.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectFormula {
+    /// The outcomes, whose joint distribution it is.
+    pub outcomes: Vec<String>,
+    /// The treatments, at the values that are set.
+    pub treatments: Vec<String>,
+    /// The distribution.
+    pub formula: Formula,
+    /// What [`Formula::Defined`] refers to; a definition refers to earlier ones alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<Formula>,
+    /// Variables that the formula depends on in form only: it has the same value for any values of these.
+    pub any_value: Vec<String>,
+}
+
+impl<V: Ord + Clone> Formula<V> {
+    /// The probability of some variables given others.
+    pub(super) fn probability(of: impl IntoIterator<Item = V>, given: impl IntoIterator<Item = V>) -> Self {
+        Self::Probability { of: of.into_iter().collect(), given: given.into_iter().collect() }
+    }
+
+    /// The variables whose values must be given, those apart that sums bind.
+    pub fn free(&self) -> BTreeSet<V> {
+        match self {
+            Self::Probability { of, given } => of.iter().chain(given).cloned().collect(),
+            Self::Sum { over, body } => {
+                let mut free = body.free();
+                free.retain(|v| !over.contains(v));
+                free
+            }
+            Self::Product(factors) => factors.iter().flat_map(Self::free).collect(),
+            Self::Quotient { numerator, denominator } => {
+                numerator.free().into_iter().chain(denominator.free()).collect()
+            }
+            Self::Defined { arguments, .. } => arguments.iter().cloned().collect(),
+        }
+    }
+
+    /// The number of probabilities and references in it.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Probability { .. } | Self::Defined { .. } => 1,
+            Self::Sum { body, .. } => body.size(),
+            Self::Product(factors) => factors.iter().map(Self::size).sum(),
+            Self::Quotient { numerator, denominator } => numerator.size() + denominator.size(),
+        }
+    }
+
+    /// The product of formulas, nested products flattened.
+    pub(super) fn product(factors: impl IntoIterator<Item = Self>) -> Self {
+        let mut flat = Vec::new();
+        for factor in factors {
+            match factor {
+                Self::Product(inner) => flat.extend(inner),
+                other => flat.push(other),
+            }
+        }
+        if flat.len() == 1 { flat.remove(0) } else { Self::Product(flat) }
+    }
+
+    /// The sum of this formula over some variables. A probability sums to one over its own variables where no
+    /// other factor has them.
+    pub(super) fn sum(self, over: &BTreeSet<V>) -> Self {
+        let mut over = over.clone();
+        let mut body = self;
+        if let Self::Sum { over: inner, body: within } = &body
+            && inner.iter().all(|v| !over.contains(v))
+        {
+            over.extend(inner.iter().cloned());
+            body = (**within).clone();
+        }
+        let mut factors = match body {
+            Self::Product(factors) => factors,
+            other => vec![other],
+        };
+        while let Some((i, v)) = summand(&factors, &over) {
+            over.remove(&v);
+            match &mut factors[i] {
+                Self::Probability { of, .. } if of.len() > 1 => of.retain(|w| *w != v),
+                _ => drop(factors.remove(i)),
+            }
+        }
+        let body = Self::product(factors);
+        if over.is_empty() { body } else { Self::Sum { over: over.into_iter().collect(), body: body.into() } }
+    }
+
+    /// This formula divided by another.
+    pub(super) fn divided_by(self, denominator: Self) -> Self {
+        let divided = match &denominator {
+            Self::Product(factors) if factors.is_empty() => return self,
+            Self::Probability { of, given } => self.conditioned(of, given),
+            _ => None,
+        };
+        divided.unwrap_or_else(|| Self::Quotient { numerator: self.into(), denominator: denominator.into() })
+    }
+
+    /// This formula divided by P(by | given), if one of its factors is P(by, rest | given): that becomes
+    /// P(rest | by, given).
+    fn conditioned(&self, by: &[V], given: &[V]) -> Option<Self> {
+        match self {
+            Self::Probability { of, given: same } => {
+                let known: BTreeSet<V> = given.iter().cloned().collect();
+                let holds = same.iter().cloned().collect::<BTreeSet<V>>() == known;
+                if !holds || by.iter().any(|v| !of.contains(v)) {
+                    return None;
+                }
+                let rest: Vec<V> = of.iter().filter(|v| !by.contains(v)).cloned().collect();
+                let known = by.iter().cloned().chain(known).collect::<BTreeSet<V>>();
+                Some(if rest.is_empty() { Self::Product(Vec::new()) } else { Self::probability(rest, known) })
+            }
+            Self::Product(factors) => {
+                let divided = |i: usize| Some((i, factors[i].conditioned(by, given)?));
+                let (i, divided) = (0..factors.len()).find_map(divided)?;
+                let mut factors = factors.clone();
+                factors[i] = divided;
+                Some(Self::product(factors))
+            }
+            Self::Sum { over, body } if !over.iter().any(|v| by.contains(v) || given.contains(v)) => {
+                Some(body.conditioned(by, given)?.sum(&over.iter().cloned().collect()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same formula with products of conditional probabilities put together:
+    /// P(a | b, c) P(b | c) = P(a, b | c).
+    pub(super) fn merged(self) -> Self {
+        match self {
+            Self::Sum { over, body } => body.merged().sum(&over.into_iter().collect()),
+            Self::Quotient { numerator, denominator } => numerator.merged().divided_by(denominator.merged()),
+            Self::Product(factors) => {
+                let mut factors: Vec<Self> = factors.into_iter().map(Self::merged).collect();
+                while let Some((i, j, joint)) = chained(&factors) {
+                    factors[i.min(j)] = joint;
+                    factors.remove(i.max(j));
+                }
+                Self::product(factors)
+            }
+            other => other,
+        }
+    }
+
+    /// The same formula of other names of variables.
+    pub(super) fn map<W>(&self, name: &impl Fn(&V) -> W) -> Formula<W> {
+        let names = |all: &[V]| all.iter().map(name).collect();
+        match self {
+            Self::Probability { of, given } => Formula::Probability { of: names(of), given: names(given) },
+            Self::Sum { over, body } => Formula::Sum { over: names(over), body: body.map(name).into() },
+            Self::Product(factors) => {
+                Formula::Product(factors.iter().map(|factor| factor.map(name)).collect())
+            }
+            Self::Quotient { numerator, denominator } => Formula::Quotient {
+                numerator: numerator.map(name).into(),
+                denominator: denominator.map(name).into(),
+            },
+            Self::Defined { index, arguments } => {
+                Formula::Defined { index: *index, arguments: names(arguments) }
+            }
+        }
+    }
+}
+
+/// A variable to be summed that one factor alone has, a probability of it; and the factor's place.
+fn summand<V: Ord + Clone>(factors: &[Formula<V>], over: &BTreeSet<V>) -> Option<(usize, V)> {
+    over.iter().find_map(|v| {
+        let mut with = (0..factors.len()).filter(|&i| factors[i].free().contains(v));
+        let (i, others) = (with.next()?, with.next());
+        let is_own = matches!(&factors[i], Formula::Probability { of, .. } if of.contains(v));
+        (is_own && others.is_none()).then(|| (i, v.clone()))
+    })
+}
+
+/// Two factors that the chain rule makes one, with their places: the second is the probability of what the
+/// first is given beside what the second is given.
+fn chained<V: Ord + Clone>(factors: &[Formula<V>]) -> Option<(usize, usize, Formula<V>)> {
+    for (i, first) in factors.iter().enumerate() {
+        let Formula::Probability { of, given } = first else { continue };
+        let given: BTreeSet<V> = given.iter().cloned().collect();
+        for (j, second) in factors.iter().enumerate().filter(|(j, _)| *j != i) {
+            let Formula::Probability { of: next, given: rest } = second else { continue };
+            if next.iter().chain(rest).cloned().collect::<BTreeSet<V>>() == given {
+                let joint = next.iter().chain(of).cloned().collect::<Vec<V>>();
+                return Some((i, j, Formula::probability(joint, rest.iter().cloned())));
+            }
+        }
+    }
+    None
+}
+
+/// The names that variables have where a part of a formula is written: a bound variable has a prime if its
+/// name is in use outside its sum.
+type Scope = BTreeMap<String, String>;
+
+fn listed(names: &[String], scope: &Scope) -> String {
+    let shown: Vec<&str> = names.iter().map(|name| scope.get(name).unwrap_or(name).as_str()).collect();
+    shown.join(", ")
+}
+
+impl Formula {
+    fn written(&self, scope: &Scope) -> String {
+        match self {
+            Self::Probability { of, given } if given.is_empty() => format!("P({})", listed(of, scope)),
+            Self::Probability { of, given } => {
+                format!("P({} | {})", listed(of, scope), listed(given, scope))
+            }
+            Self::Sum { over, body } => {
+                let mut inner = scope.clone();
+                for v in over {
+                    let mut shown = v.clone();
+                    while inner.values().any(|used| *used == shown) {
+                        shown.push('\'');
+                    }
+                    inner.insert(v.clone(), shown);
+                }
+                let over = match over.as_slice() {
+                    [one] => inner[one].clone(),
+                    many => format!("{{{}}}", listed(many, &inner)),
+                };
+                match **body {
+                    Self::Quotient { .. } => format!("Σ_{over} [{}]", body.written(&inner)),
+                    _ => format!("Σ_{over} {}", body.written(&inner)),
+                }
+            }
+            Self::Product(factors) if factors.is_empty() => "1".into(),
+            Self::Product(factors) => {
+                let last = factors.len() - 1;
+                let each = factors.iter().enumerate().map(|(i, factor)| match factor {
+                    Self::Sum { .. } if i < last => format!("[{}]", factor.written(scope)),
+                    Self::Quotient { .. } => format!("[{}]", factor.written(scope)),
+                    _ => factor.written(scope),
+                });
+                each.collect::<Vec<_>>().join(" ")
+            }
+            Self::Quotient { numerator, denominator } => {
+                let part = |part: &Self| match part {
+                    Self::Probability { .. } | Self::Defined { .. } => part.written(scope),
+                    _ => format!("[{}]", part.written(scope)),
+                };
+                format!("{} / {}", part(numerator), part(denominator))
+            }
+            Self::Defined { index, arguments } => {
+                format!("Q{}({})", index + 1, listed(arguments, scope))
+            }
+        }
+    }
+}
+
+fn own_names(formula: &Formula) -> Scope {
+    formula.free().into_iter().map(|name| (name.clone(), name)).collect()
+}
+
+/// `P(Y | do(X)) = Σ_Z P(Z) P(Y | X, Z)`, with definitions and variables of any value after it.
+impl fmt::Display for EffectFormula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut scope = own_names(&self.formula);
+        let outside = self.outcomes.iter().chain(&self.treatments);
+        scope.extend(outside.map(|name| (name.clone(), name.clone())));
+        let (outcomes, treatments) = (self.outcomes.join(", "), self.treatments.join(", "));
+        write!(f, "P({outcomes} | do({treatments})) = {}", self.formula.written(&scope))?;
+        for (k, definition) in self.definitions.iter().enumerate() {
+            let word = if k == 0 { ", where" } else { " and" };
+            let scope = own_names(definition);
+            let arguments = definition.free().into_iter().collect::<Vec<_>>().join(", ");
+            write!(f, "{word} Q{}({arguments}) = {}", k + 1, definition.written(&scope))?;
+        }
+        if !self.any_value.is_empty() {
+            write!(f, ", for any value of {}", crate::refusal::and(&self.any_value))?;
+        }
+        Ok(())
+    }
+}

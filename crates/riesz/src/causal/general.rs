@@ -1,0 +1,247 @@
+//! Complete identification of P(y | do(x)) in graphs with hidden common causes.
+//!
+//! V are the measured causes of the outcomes, D those of them that remain causes where the treatments are
+//! set. The effect is `Σ_{D∖Y} Π_i Q[D_i]` over the districts D_i of D, where `Q[C](v) = P(c | do(v∖c))`.
+//! Each Q[D_i] is a part of Q[S], the observed factor of the district S of V that holds D_i. It is found by
+//! turns of summing what is no cause of D_i and of dividing into districts. If neither is possible, S and D_i
+//! form a hedge: two models agree in every distribution of what was measured and differ in P(y | do(x)).
+//!
+//! Source: Tian and Pearl 2002; Huang and Valtorta 2006; Shpitser and Pearl 2006, whose completeness result
+//! this is.
+
+use serde::{Deserialize, Serialize};
+
+use super::formula::{EffectFormula, Formula};
+use super::graph::{Graph, Nodes};
+use super::projection::MixedGraph;
+use crate::error::{Error, Refusal, Result};
+
+/// Factors of up to so many probabilities are repeated where they are used more than once, larger ones
+/// defined apart.
+const REPEATED: usize = 2;
+
+/// Why an effect is not identified by any formula: two sets of measured variables, each connected by hidden
+/// common causes, of which the larger holds treatments and the smaller does not. All members of the larger
+/// are causes of members of the smaller within it, and these cause the outcomes where the treatments are set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hedge {
+    /// The larger set F.
+    pub larger: Vec<String>,
+    /// The smaller set F'.
+    pub smaller: Vec<String>,
+    /// The treatments in the larger set.
+    pub treatments: Vec<String>,
+    /// Pairs of the larger set with a hidden common cause, which may be an unmeasured variable of the graph.
+    pub confounded: Vec<(String, String)>,
+}
+
+/// The distribution of some outcomes under an intervention on some treatments, by a formula of what was
+/// measured if there is one, else the hedge that shows that there is none.
+///
+/// Unmeasured variables, and those that the graph declares latent, may confound and mediate; names in
+/// `measured` that the graph does not have are left out.
+///
+/// ```
+/// use riesz::causal::{Graph, effect_formula};
+///
+/// let names = ["W1", "W2", "X", "Y"];
+/// let napkin = Graph::parse("W1 -> W2 -> X -> Y; W1 <-> X; W1 <-> Y")?;
+/// let formula = effect_formula(&napkin, &["X"], &["Y"], &names)?.map_err(|_| "not identified")?;
+/// assert_eq!(
+///     formula.to_string(),
+///     "P(Y | do(X)) = [Σ_W1 P(W1) P(X, Y | W1, W2)] / [Σ_W1 P(W1) P(X | W1, W2)], for any value of W2"
+/// );
+/// let hedge = effect_formula(&Graph::parse("X -> Y; X <-> Y")?, &["X"], &["Y"], &names)?.unwrap_err();
+/// assert_eq!((hedge.larger.join(" "), hedge.smaller.join(" ")), ("X Y".into(), "Y".into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Refusal::UnknownVariable`]; [`Refusal::UnfitVariable`] for a treatment or outcome that is not measured;
+/// [`Refusal::TreatmentIsOutcome`].
+pub fn effect_formula<S: AsRef<str>>(
+    graph: &Graph,
+    treatments: &[S],
+    outcomes: &[S],
+    measured: &[S],
+) -> Result<std::result::Result<EffectFormula, Hedge>> {
+    let (treatments, outcomes) = (graph.places(treatments)?, graph.places(outcomes)?);
+    if let Some(&both) = treatments.intersection(&outcomes).next() {
+        return Err(Error::causal(Refusal::TreatmentIsOutcome { name: graph.name(both).into() }));
+    }
+    let measured = measured.iter().filter_map(|name| graph.find(name.as_ref()));
+    let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
+    let roles = [(&treatments, "a treatment"), (&outcomes, "an outcome")];
+    for (&v, role) in roles.into_iter().flat_map(|(set, role)| set.iter().map(move |v| (v, role))) {
+        if !measured.contains(&v) {
+            let (name, why) = (graph.name(v).into(), "it is not measured".into());
+            return Err(Error::causal(Refusal::UnfitVariable { name, role, why }));
+        }
+    }
+    Ok(general(graph, &treatments, &outcomes, &measured))
+}
+
+/// As [`effect_formula`], of measured variables by their numbers.
+pub(super) fn general(
+    graph: &Graph,
+    treatments: &Nodes,
+    outcomes: &Nodes,
+    measured: &Nodes,
+) -> std::result::Result<EffectFormula, Hedge> {
+    let mixed = MixedGraph::project(graph, measured);
+    let order = mixed.causal_order();
+    let mut search = Search { graph: &mixed, order: &order, definitions: Vec::new() };
+    let formula = match search.effect(treatments, outcomes) {
+        Ok(formula) => formula.merged(),
+        Err((larger, smaller)) => {
+            let pair = |(a, b): (usize, usize)| (graph.name(a).into(), graph.name(b).into());
+            return Err(Hedge {
+                treatments: graph.named(larger.intersection(treatments)),
+                confounded: mixed.bidirected(&larger).into_iter().map(pair).collect(),
+                larger: graph.named(&larger),
+                smaller: graph.named(&smaller),
+            });
+        }
+    };
+    let definitions = search.definitions;
+    let any_value = &(&formula.free() - treatments) - outcomes;
+    let name = |v: &usize| graph.name(*v).to_string();
+    Ok(EffectFormula {
+        outcomes: graph.named(outcomes),
+        treatments: graph.named(treatments),
+        formula: formula.map(&name),
+        definitions: definitions.iter().map(|definition| definition.map(&name)).collect(),
+        any_value: graph.named(&any_value),
+    })
+}
+
+/// The factor Q[T] of a set T.
+enum Factor {
+    /// The product, over the members in causal order, of the probability of each given earlier variables.
+    Chain(Vec<(usize, Formula<usize>)>),
+    /// Any other formula.
+    General(Formula<usize>),
+}
+
+impl Factor {
+    fn formula(self) -> Formula<usize> {
+        match self {
+            Self::Chain(members) => Formula::product(members.into_iter().map(|(_, formula)| formula)),
+            Self::General(formula) => formula,
+        }
+    }
+
+    /// Q[A] = Σ_{T∖A} Q[T] for an A that holds its causes in T.
+    fn summed(self, over: &Nodes) -> Self {
+        let Self::Chain(mut members) = self else { return Self::General(self.formula().sum(over)) };
+        let mut left = over.clone();
+        // A member that no other member is given sums to one.
+        loop {
+            let sole = |v: usize| {
+                left.contains(&v) && members.iter().all(|(w, of)| *w == v || !of.free().contains(&v))
+            };
+            let Some(k) = members.iter().position(|(v, _)| sole(*v)) else { break };
+            left.remove(&members.remove(k).0);
+        }
+        let chain = Self::Chain(members);
+        if left.is_empty() { chain } else { Self::General(chain.formula().sum(&left)) }
+    }
+}
+
+/// The larger and the smaller set of a hedge.
+type Sets = (Nodes, Nodes);
+
+/// A formula, or the sets of the hedge that excludes one.
+type Found = std::result::Result<Formula<usize>, Sets>;
+
+struct Search<'a> {
+    graph: &'a MixedGraph,
+    order: &'a [usize],
+    definitions: Vec<Formula<usize>>,
+}
+
+impl Search<'_> {
+    fn effect(&mut self, treatments: &Nodes, outcomes: &Nodes) -> Found {
+        let all = self.graph.ancestors(outcomes, &self.graph.nodes);
+        let affecting = self.graph.ancestors(outcomes, &(&all - treatments));
+        let mut factors = Vec::new();
+        for district in self.graph.districts(self.order, &affecting) {
+            let first = district.iter().copied().next();
+            let observed = first.map(|v| self.graph.district(v, &all)).unwrap_or_default();
+            let factor = self.observed(&observed, &all);
+            factors.push(self.part(&district, observed, factor)?);
+        }
+        Ok(Formula::product(factors).sum(&(&affecting - outcomes)))
+    }
+
+    /// Q[S] of a district S of the whole graph: each member given what it depends on among earlier variables.
+    fn observed(&self, district: &Nodes, all: &Nodes) -> Factor {
+        let mut earlier = Nodes::new();
+        let mut members = Vec::new();
+        for &v in self.order.iter().filter(|v| all.contains(v)) {
+            earlier.insert(v);
+            if district.contains(&v) {
+                let mut given = self.graph.with_parents(&self.graph.district(v, &earlier), &earlier);
+                given.remove(&v);
+                members.push((v, Formula::probability([v], given)));
+            }
+        }
+        Factor::Chain(members)
+    }
+
+    /// Q[C] from Q[T], for districts C and T with C in T.
+    fn part(&mut self, wanted: &Nodes, mut within: Nodes, mut factor: Factor) -> Found {
+        loop {
+            let causes = self.graph.ancestors(wanted, &within);
+            if causes == within && within != *wanted {
+                return Err((within, wanted.clone()));
+            }
+            factor = factor.summed(&(&within - &causes));
+            if causes == *wanted {
+                return Ok(factor.formula());
+            }
+            let Some(&member) = wanted.iter().next() else { return Ok(factor.formula()) };
+            within = self.graph.district(member, &causes);
+            factor = self.divided(factor, &causes, &within);
+        }
+    }
+
+    /// Q[T] of a district T of the subgraph of A, from Q[A]: the product over members of T, in causal order,
+    /// of Q[A up to the member] / Q[A before it], where Q of a first part of A is the sum of Q[A] over the
+    /// rest.
+    fn divided(&mut self, factor: Factor, all: &Nodes, district: &Nodes) -> Factor {
+        let formula = match factor {
+            factor if all == district => return factor,
+            Factor::Chain(mut members) => {
+                members.retain(|(v, _)| district.contains(v));
+                return Factor::Chain(members);
+            }
+            Factor::General(formula) => self.shared(formula),
+        };
+        let order: Vec<usize> = self.order.iter().copied().filter(|v| all.contains(v)).collect();
+        let first = |k: usize| formula.clone().sum(&order[k..].iter().copied().collect());
+        let mut factors = Vec::new();
+        let mut start = 0;
+        // Quotients of members that follow one another cancel.
+        while start < order.len() {
+            let run = order[start..].iter().take_while(|v| district.contains(v)).count();
+            if run > 0 {
+                let numerator = first(start + run);
+                factors.push(if start == 0 { numerator } else { numerator.divided_by(first(start)) });
+            }
+            start += run.max(1);
+        }
+        Factor::General(Formula::product(factors))
+    }
+
+    /// The formula, or a reference to it if it is too large to be written out more than once.
+    fn shared(&mut self, formula: Formula<usize>) -> Formula<usize> {
+        let formula = formula.merged();
+        if formula.size() <= REPEATED {
+            return formula;
+        }
+        let arguments = formula.free().into_iter().collect();
+        self.definitions.push(formula);
+        Formula::Defined { index: self.definitions.len() - 1, arguments }
+    }
+}

@@ -1,0 +1,105 @@
+//! Instruments: variables that move a treatment and affect the outcome through it alone.
+
+use serde::{Deserialize, Serialize};
+
+use super::graph::{Graph, Nodes};
+use crate::error::Result;
+use crate::refusal::and;
+
+/// A variable Z that is an instrument for the effect of a treatment X on an outcome Y given covariates W:
+/// none of them is an effect of X, Z is independent of Y given W in the graph without arrows out of X, and Z
+/// depends on X given W.
+///
+/// An instrument identifies the effect only under further assumptions: a linear effect, for example, is
+/// cov(Z, Y | W) / cov(Z, X | W) (two-stage least squares). Source: Pearl 2009, section 7.4; Brito and Pearl
+/// 2002.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instrument {
+    /// The instrument Z.
+    pub variable: String,
+    /// The covariates W, none of which can be left out.
+    pub given: Vec<String>,
+}
+
+impl Instrument {
+    /// The instrument in a sentence that says what it would allow.
+    pub(crate) fn sentence(&self, treatment: &str) -> String {
+        let given =
+            if self.given.is_empty() { String::new() } else { format!(" given {}", and(&self.given)) };
+        format!(
+            "{} is an instrument for {treatment}{given}, which gives the effect if that is linear \
+             (two-stage least squares), but riesz does not estimate this",
+            self.variable
+        )
+    }
+}
+
+/// An instrument among the measured variables for the effect of a treatment on an outcome, one without
+/// covariates if there is one; `None` if there is no instrument, or if the treatment does not affect the
+/// outcome.
+///
+/// ```
+/// use riesz::causal::{Graph, instrument};
+///
+/// let graph = Graph::parse("W -> Z -> X -> Y; W -> Y; X <-> Y")?;
+/// let found = instrument(&graph, "X", "Y", &["W", "X", "Y", "Z"])?.ok_or("no instrument")?;
+/// assert_eq!((found.variable.as_str(), found.given), ("Z", vec!["W".to_string()]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable) for the treatment or outcome.
+pub fn instrument<S: AsRef<str>>(
+    graph: &Graph,
+    treatment: &str,
+    outcome: &str,
+    measured: &[S],
+) -> Result<Option<Instrument>> {
+    let (treatment, outcome) = (graph.place(treatment)?, graph.place(outcome)?);
+    let measured = measured.iter().filter_map(|name| graph.find(name.as_ref()));
+    let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
+    Ok(find(graph, treatment, outcome, &measured))
+}
+
+/// As [`instrument`], of variables by their numbers.
+pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &Nodes) -> Option<Instrument> {
+    let (own, outcomes) = (Nodes::from([treatment]), Nodes::from([outcome]));
+    if !graph.effects(&own).contains(&outcome) {
+        return None;
+    }
+    let usable = &(measured - &graph.effects(&own)) - &outcomes;
+    let behind = graph.cut(&Nodes::new(), &own);
+    let relevant = |z: usize, given: &Nodes| !graph.separated(&[z].into(), &own, given);
+    let named =
+        |z: usize, given: &Nodes| Instrument { variable: graph.name(z).into(), given: graph.named(given) };
+    let none = Nodes::new();
+    let plain = |z: &usize| relevant(*z, &none) && behind.separated(&[*z].into(), &outcomes, &none);
+    if let Some(z) = usable.iter().copied().find(|z| plain(z)) {
+        return Some(named(z, &none));
+    }
+    usable.iter().copied().find_map(|z| {
+        let given = nearest_separator(&behind, z, outcome, &usable)?;
+        relevant(z, &given).then(|| named(z, &given))
+    })
+}
+
+/// The separating set of z and the outcome next to the outcome; `None` if nothing separates them. If any
+/// variable is an instrument given any set, then some variable is one given its nearest separating set (van
+/// der Zander, Textor and Liśkiewicz 2015).
+fn nearest_separator(graph: &Graph, z: usize, outcome: usize, usable: &Nodes) -> Option<Nodes> {
+    let (from, to) = (Nodes::from([z]), Nodes::from([outcome]));
+    let mut set = &(usable & &graph.causes(&(&from | &to))) - &from;
+    if !graph.separated(&from, &to, &set) {
+        return None;
+    }
+    let without = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
+    let touches = |v: &usize| !graph.separated(&to, &[*v].into(), &without(&set, *v));
+    set = set.iter().copied().filter(touches).collect();
+    for v in set.clone() {
+        let less = without(&set, v);
+        if graph.separated(&from, &to, &less) {
+            set = less;
+        }
+    }
+    Some(set)
+}

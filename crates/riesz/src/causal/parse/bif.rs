@@ -1,0 +1,123 @@
+//! The structure of a Bayesian network in BIF, as bnlearn and pgmpy write it: `probability ( Y | X, Z ) { …
+//! }` gives the parents of a variable. Probabilities are not read.
+
+use super::{Parsed, line_at, wrong};
+use crate::error::Result;
+
+const FORMAT: &str = "BIF network";
+
+pub(super) fn recognises(text: &str) -> bool {
+    let text = uncommented(text);
+    let mut words = text.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    ["network", "variable"].contains(&first)
+        && words.take(6).any(|word| word.contains('{'))
+        && !text.contains("->")
+}
+
+/// The text with blanks in the place of comments, so that lines and places stay.
+fn uncommented(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    loop {
+        let line =
+            rest.find("//").map(|start| (start, rest[start..].find('\n').unwrap_or(rest.len() - start)));
+        let block = rest
+            .find("/*")
+            .map(|start| (start, rest[start..].find("*/").map_or(rest.len() - start, |end| end + 2)));
+        let Some((start, length)) = [line, block].into_iter().flatten().min() else { return out + rest };
+        out += &rest[..start];
+        out.extend(rest[start..start + length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        rest = &rest[start + length..];
+    }
+}
+
+pub(super) fn read(text: &str) -> Result<Parsed> {
+    let text = uncommented(text);
+    let mut found = Parsed::default();
+    let mut offset = 0;
+    while let Some(start) = text[offset..].find(|c: char| !c.is_whitespace()) {
+        let start = offset + start;
+        let line = line_at(&text, start);
+        let (head, body) = match text[start..].find('{') {
+            Some(brace) => (&text[start..start + brace], start + brace),
+            None => return wrong(FORMAT, line, "a block has no braces: write 'variable X { … }'"),
+        };
+        let (word, rest) = head
+            .trim()
+            .split_at(head.find(|c: char| c.is_whitespace() || c == '(').unwrap_or(head.trim().len()));
+        match word {
+            "network" => {}
+            "variable" => {
+                let name = unquoted(rest);
+                if name.is_empty() {
+                    return wrong(FORMAT, line, "a variable has no name: write 'variable X { … }'");
+                }
+                if found.variables.contains(&name) {
+                    return wrong(
+                        FORMAT,
+                        line,
+                        format!("'{name}' is declared twice: take one of its blocks out"),
+                    );
+                }
+                found.variable(&name);
+            }
+            "probability" => parents(rest, line, &mut found)?,
+            other => {
+                return wrong(
+                    FORMAT,
+                    line,
+                    format!("'{other}' is no block: there are network, variable and probability"),
+                );
+            }
+        }
+        let Some(length) = closing(&text[body..]) else {
+            return wrong(FORMAT, line, "the block's brace is not closed: add }");
+        };
+        offset = body + length;
+    }
+    Ok(found)
+}
+
+fn unquoted(name: &str) -> String {
+    name.trim().trim_matches('"').to_string()
+}
+
+/// `( Y | X, Z )`.
+fn parents(head: &str, line: usize, found: &mut Parsed) -> Result<()> {
+    let inner = head.trim().strip_prefix('(').and_then(|head| head.strip_suffix(')'));
+    let Some(inner) = inner else {
+        return wrong(
+            FORMAT,
+            line,
+            "a probability names its variables in brackets: write 'probability ( Y | X, Z ) { … }'",
+        );
+    };
+    let (child, given) = inner.split_once('|').unwrap_or((inner, ""));
+    let child = unquoted(child);
+    let given: Vec<String> = given.split(',').map(unquoted).filter(|name| !name.is_empty()).collect();
+    for name in given.iter().chain([&child]) {
+        if !found.variables.contains(name) {
+            return wrong(
+                FORMAT,
+                line,
+                format!("'{name}' is not declared: add 'variable {name} {{ … }}' before it"),
+            );
+        }
+    }
+    given.iter().for_each(|parent| found.edge(parent, &child, false));
+    Ok(())
+}
+
+/// How many bytes a block in braces takes, inner braces counted.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (i, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 1 => return Some(i + 1),
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}

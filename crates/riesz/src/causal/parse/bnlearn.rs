@@ -1,0 +1,59 @@
+//! bnlearn's model string: `[Z][X|Z][Y|X:Z]` gives each node, and after a bar its parents.
+
+use super::{Parsed, line_at, wrong};
+use crate::error::Result;
+
+const FORMAT: &str = "bnlearn model string";
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.trim_start().starts_with('[')
+}
+
+pub(super) fn read(text: &str) -> Result<Parsed> {
+    let mut found = Parsed::default();
+    let mut parents: Vec<(usize, String, String)> = Vec::new();
+    let mut offset = 0;
+    while let Some(start) = text[offset..].find(|c: char| !c.is_whitespace()) {
+        let (start, line) = (offset + start, line_at(text, offset + start));
+        let Some(inner) = text[start..].strip_prefix('[') else {
+            return wrong(FORMAT, line, "each node stands in square brackets, as in [Z][X|Z][Y|X:Z]");
+        };
+        let Some(length) = inner.find([']', '[']).filter(|&end| inner[end..].starts_with(']')) else {
+            return wrong(FORMAT, line, "a square bracket is not closed: add ]");
+        };
+        offset = start + length + 2;
+        let (name, given) =
+            inner[..length].split_once('|').map_or((&inner[..length], None), |(a, b)| (a, Some(b)));
+        let name = name.trim();
+        if name.is_empty()
+            || given.is_some_and(|given| given.split(':').any(|parent| parent.trim().is_empty()))
+        {
+            return wrong(
+                FORMAT,
+                line,
+                format!("a name is empty in [{}]: write nodes as [X|Z1:Z2]", &inner[..length]),
+            );
+        }
+        if found.variables.iter().any(|known| known == name) {
+            return wrong(
+                FORMAT,
+                line,
+                format!("'{name}' has two brackets: give all its parents in one, as in [X|Z1:Z2]"),
+            );
+        }
+        found.variable(name);
+        let each = given.into_iter().flat_map(|given| given.split(':'));
+        parents.extend(each.map(|parent| (line, parent.trim().to_string(), name.to_string())));
+    }
+    for (line, parent, child) in parents {
+        if !found.variables.contains(&parent) {
+            return wrong(
+                FORMAT,
+                line,
+                format!("'{parent}', a parent of '{child}', has no bracket of its own: add [{parent}]"),
+            );
+        }
+        found.edge(&parent, &child, false);
+    }
+    Ok(found)
+}

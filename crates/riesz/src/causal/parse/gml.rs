@@ -1,0 +1,204 @@
+//! GML as networkx, igraph and DoWhy write it: `graph [ directed 1 node [ id 0 label "X" ] edge [ source 0
+//! target 1 ] ]`.
+
+use super::{Attributes, Parsed, wrong};
+use crate::error::Result;
+
+const FORMAT: &str = "GML graph";
+
+/// A text whose first word is `graph` before a square bracket, or one of the words that may come before that.
+pub(super) fn recognises(text: &str) -> bool {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let compact: String = lines.flat_map(str::split_whitespace).collect::<String>().to_lowercase();
+    let before = ["creator", "version"].iter().any(|word| compact.starts_with(word));
+    compact.starts_with("graph[") || (before && compact.contains("graph["))
+}
+
+/// A value of GML.
+enum Value {
+    Text(String),
+    List(Vec<Entry>),
+}
+
+struct Entry {
+    key: String,
+    value: Value,
+    line: usize,
+}
+
+impl Entry {
+    fn list(&self) -> Result<&[Self]> {
+        match &self.value {
+            Value::List(entries) => Ok(entries),
+            Value::Text(_) => {
+                wrong(FORMAT, self.line, format!("'{}' needs a list in square brackets", self.key))
+            }
+        }
+    }
+}
+
+fn attributes(entries: &[Entry]) -> Attributes {
+    let texts = entries.iter().filter_map(|entry| match &entry.value {
+        Value::Text(text) => Some((entry.key.clone(), text.clone())),
+        Value::List(_) => None,
+    });
+    Attributes(texts.collect())
+}
+
+pub(super) fn read(text: &str) -> Result<Parsed> {
+    let mut tokens = tokens(text)?;
+    tokens.reverse();
+    let all = entries(&mut tokens, None)?;
+    let Some(graph) = all.iter().find(|entry| entry.key.eq_ignore_ascii_case("graph")) else {
+        return wrong(FORMAT, 1, "there is no 'graph [ … ]'");
+    };
+    let parts = graph.list()?;
+    if !attributes(parts).is("directed", &["1"]) {
+        return wrong(
+            FORMAT,
+            graph.line,
+            "the edges have no direction: write 'directed 1' in the graph, in networkx by giving a DiGraph",
+        );
+    }
+    let mut found = Parsed::default();
+    let mut ids: Vec<(String, String)> = Vec::new();
+    for node in parts.iter().filter(|entry| entry.key.eq_ignore_ascii_case("node")) {
+        let own = attributes(node.list()?);
+        let Some(id) = own.get("id").or_else(|| own.get("label")) else {
+            return wrong(FORMAT, node.line, "a node has no id: write 'id' and a number");
+        };
+        let name = own.get("label").or_else(|| own.get("name")).unwrap_or(id);
+        if ids.iter().any(|(other, _)| other == id) || found.variables.iter().any(|known| known == name) {
+            return wrong(
+                FORMAT,
+                node.line,
+                format!("two nodes are called '{name}': give each its own id and label"),
+            );
+        }
+        found.variable(name);
+        if own.latent() {
+            found.latent.push(name.into());
+        }
+        ids.push((id.into(), name.into()));
+    }
+    for edge in parts.iter().filter(|entry| entry.key.eq_ignore_ascii_case("edge")) {
+        let own = attributes(edge.list()?);
+        let end = |key: &str| {
+            let Some(id) = own.get(key) else {
+                return wrong(
+                    FORMAT,
+                    edge.line,
+                    format!("an edge has no {key}: write '{key}' and the id of a node"),
+                );
+            };
+            let node =
+                ids.iter().find(|(other, _)| other == id).or_else(|| ids.iter().find(|(_, name)| name == id));
+            match node {
+                Some((_, name)) => Ok(name.clone()),
+                None => {
+                    wrong(FORMAT, edge.line, format!("an edge's {key} is {id}, which no node has as its id"))
+                }
+            }
+        };
+        found.edge(&end("source")?, &end("target")?, own.bidirected());
+    }
+    Ok(found)
+}
+
+enum Token {
+    Open,
+    Close,
+    Word(String),
+    Quoted(String),
+}
+
+fn tokens(text: &str) -> Result<Vec<(Token, usize)>> {
+    let (mut found, mut rest, mut line) = (Vec::new(), text, 1);
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '[' | ']' => {
+                found.push((if first == '[' { Token::Open } else { Token::Close }, line));
+                1
+            }
+            '#' => rest.find('\n').unwrap_or(rest.len()),
+            '"' => {
+                let Some(end) = rest[1..].find('"') else {
+                    return wrong(FORMAT, line, "a quote has no end: close it with \"");
+                };
+                found.push((Token::Quoted(unescaped(&rest[1..=end])), line));
+                end + 2
+            }
+            c if c.is_whitespace() => c.len_utf8(),
+            _ => {
+                let ends = |c: char| c.is_whitespace() || "[]\"".contains(c);
+                let length = rest.find(ends).unwrap_or(rest.len());
+                found.push((Token::Word(rest[..length].into()), line));
+                length
+            }
+        };
+        line += rest[..length].matches('\n').count();
+        rest = &rest[length..];
+    }
+    Ok(found)
+}
+
+/// Characters in the place of their entities.
+fn unescaped(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(start) = rest.find('&') {
+        out += &rest[..start];
+        rest = &rest[start..];
+        let entity = rest.find(';').and_then(|end| Some((character(&rest[1..end])?, end)));
+        match entity {
+            Some((c, end)) => {
+                out.push(c);
+                rest = &rest[end + 1..];
+            }
+            None => {
+                out.push('&');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out + rest
+}
+
+fn character(entity: &str) -> Option<char> {
+    match entity {
+        "quot" => Some('"'),
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "apos" => Some('\''),
+        _ => {
+            let number = entity.strip_prefix('#')?;
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16).ok()?,
+                None => number.parse().ok()?,
+            };
+            char::from_u32(code)
+        }
+    }
+}
+
+/// Keys and values up to the closing bracket of the list that was opened on a line, or to the end of the
+/// text. The tokens are in reverse.
+fn entries(tokens: &mut Vec<(Token, usize)>, opened: Option<usize>) -> Result<Vec<Entry>> {
+    let mut found = Vec::new();
+    loop {
+        let (key, line) = match (tokens.pop(), opened) {
+            (Some((Token::Word(key), line)), _) => (key, line),
+            (Some((Token::Close, _)), Some(_)) | (None, None) => return Ok(found),
+            (None, Some(line)) => return wrong(FORMAT, line, "a square bracket is not closed: add ]"),
+            (Some((_, line)), _) => {
+                return wrong(FORMAT, line, "a key is missing: each value needs a key before it");
+            }
+        };
+        let value = match tokens.pop() {
+            Some((Token::Word(text) | Token::Quoted(text), _)) => Value::Text(text),
+            Some((Token::Open, line)) => Value::List(entries(tokens, Some(line))?),
+            _ => return wrong(FORMAT, line, format!("'{key}' has no value")),
+        };
+        found.push(Entry { key, value, line });
+    }
+}

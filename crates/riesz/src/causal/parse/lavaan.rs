@@ -1,0 +1,129 @@
+//! lavaan's model text: `Y ~ X + Z` for arrows into Y, `X ~~ Y` for a hidden common cause, `F =~ x1 + x2` for
+//! an unmeasured F with arrows to its indicators. Coefficients, intercepts, variances and constraints say
+//! nothing of the graph, but a coefficient that is fixed to 0 does: there is no edge.
+
+use super::{Parsed, wrong};
+use crate::error::Result;
+
+const FORMAT: &str = "lavaan model";
+
+pub(super) fn recognises(text: &str) -> bool {
+    let arrows = ["->", "<-", "→", "←", "↔"];
+    // Names in quotes are plain.
+    let has_sign = |line: &str| line.split('"').step_by(2).any(|part| part.contains('~'));
+    text.lines().map(uncommented).any(has_sign) && !arrows.iter().any(|arrow| text.contains(arrow))
+}
+
+fn uncommented(line: &str) -> &str {
+    line.split(['#', '!']).next().unwrap_or_default()
+}
+
+pub(super) fn read(text: &str) -> Result<Parsed> {
+    let mut found = Parsed::default();
+    let mut formulas: Vec<(usize, String)> = Vec::new();
+    // A line that begins or ends with a sign continues a formula.
+    let mut open = false;
+    for (i, line) in text.lines().enumerate() {
+        for part in uncommented(line).split(';').map(str::trim).filter(|part| !part.is_empty()) {
+            let continues = open || part.starts_with(['+', '*', '~']);
+            match formulas.last_mut().filter(|_| continues) {
+                Some((_, formula)) => *formula += &format!(" {part}"),
+                None => formulas.push((i + 1, part.into())),
+            }
+            open = part.ends_with(['+', '*', '~', ',', '(']);
+        }
+    }
+    for (line, formula) in formulas {
+        read_formula(&formula, line, &mut found)?;
+    }
+    if found.variables.is_empty() {
+        return wrong(FORMAT, 1, "there is no formula: write arrows into Y as 'Y ~ X + Z'");
+    }
+    Ok(found)
+}
+
+fn read_formula(formula: &str, line: usize, found: &mut Parsed) -> Result<()> {
+    // Definitions, constraints and thresholds.
+    if [":=", "==", "|"].iter().any(|sign| formula.contains(sign)) {
+        return Ok(());
+    }
+    let signs = ["=~", "~~", "~*~", "~"];
+    let Some((sign, at)) = signs
+        .iter()
+        .filter_map(|sign| Some((*sign, formula.find(sign)?)))
+        .min_by_key(|&(sign, at)| (at, signs.iter().position(|s| *s == sign)))
+    else {
+        if formula.contains(['<', '>']) {
+            return Ok(());
+        }
+        return wrong(FORMAT, line, format!("'{formula}' has no '~': write arrows into Y as 'Y ~ X + Z'"));
+    };
+    let (left, right) = (&formula[..at], &formula[at + sign.len()..]);
+    if sign == "~*~" {
+        return Ok(());
+    }
+    let (left, right) = (terms(left, line)?, terms(right, line)?);
+    for (_, to) in left {
+        for (coefficient, from) in &right {
+            let absent = coefficient.as_deref() == Some("0");
+            // Intercepts and scales are numbers.
+            if from.parse::<f64>().is_ok() {
+                found.variable(&to);
+                continue;
+            }
+            match sign {
+                _ if absent || (sign == "~~" && *from == to) => {
+                    found.variable(&to);
+                    found.variable(from);
+                }
+                "=~" => {
+                    found.edge(&to, from, false);
+                    if !found.latent.contains(&to) {
+                        found.latent.push(to.clone());
+                    }
+                }
+                "~~" => found.edge(&to, from, true),
+                // An interaction is an effect of each of its variables.
+                _ => from.split(':').for_each(|from| found.edge(from.trim(), &to, false)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The variables of a sum, each with its coefficient if it has one.
+fn terms(text: &str, line: usize) -> Result<Vec<(Option<String>, String)>> {
+    let (mut found, mut depth, mut start) = (Vec::new(), 0_i32, 0);
+    let ends = text.char_indices().chain([(text.len(), '+')]);
+    for (i, c) in ends {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '+' if depth == 0 || i == text.len() => {
+                let term = text[start..i].trim();
+                let (coefficient, name) = match term.rsplit_once('*') {
+                    Some((coefficient, name)) => (Some(coefficient.trim().to_string()), name.trim()),
+                    None => (None, term),
+                };
+                if name.is_empty() {
+                    return wrong(
+                        FORMAT,
+                        line,
+                        "a name is missing beside '~' or '+': write arrows into Y as 'Y ~ X + Z'",
+                    );
+                }
+                if name.contains(char::is_whitespace) || name.contains(['(', ')', '~']) {
+                    return wrong(
+                        FORMAT,
+                        line,
+                        format!("'{name}' is no name of a variable: put '+' between variables"),
+                    );
+                }
+                found.push((coefficient, name.to_string()));
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}

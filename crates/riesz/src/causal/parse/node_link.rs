@@ -1,0 +1,99 @@
+//! Node-link JSON as networkx writes it (`node_link_data`): `{"directed": true, "nodes": [{"id": "X"}],
+//! "links": […]}`, or `"edges"` for `"links"`.
+
+use serde_json::{Map, Value};
+
+use super::{Attributes, Parsed, wrong};
+use crate::error::{Error, Result};
+
+const FORMAT: &str = "JSON graph";
+
+/// A text that begins like an object of JSON with keys; `{"a" "b"} -> c` is plain.
+pub(super) fn recognises(text: &str) -> bool {
+    let text = text.trim();
+    let inner = text.strip_prefix('{').map(str::trim_start);
+    let has_key = inner.and_then(|inner| inner.strip_prefix('"')).and_then(|inner| {
+        let end = inner.find('"')?;
+        Some(inner[end + 1..].trim_start().starts_with(':'))
+    });
+    has_key == Some(true)
+        || serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object() || value.is_array())
+}
+
+/// The number or text of a name.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn attributes(object: &Map<String, Value>) -> Attributes {
+    let texts = object.iter().filter_map(|(key, value)| match value {
+        Value::Bool(is) => Some((key.clone(), is.to_string())),
+        value => Some((key.clone(), text(value)?)),
+    });
+    Attributes(texts.collect())
+}
+
+pub(super) fn read(content: &str) -> Result<Parsed> {
+    let value: Value = serde_json::from_str(content).map_err(|e| Error::Parse {
+        format: FORMAT,
+        line: e.line(),
+        problem: format!("this is not valid JSON ({e})"),
+    })?;
+    let list = |key: &str| value.get(key).and_then(Value::as_array);
+    let (Some(nodes), Some(edges)) = (list("nodes"), list("links").or_else(|| list("edges"))) else {
+        return wrong(
+            FORMAT,
+            1,
+            "there are no lists 'nodes' and 'links' (or 'edges'): write the graph as \
+             networkx.node_link_data does",
+        );
+    };
+    if value.get("directed") != Some(&Value::Bool(true)) {
+        let problem =
+            "the edges have no direction: write \"directed\": true, in networkx by giving a DiGraph";
+        return wrong(FORMAT, 1, problem);
+    }
+    let mut found = Parsed::default();
+    for (i, node) in nodes.iter().enumerate() {
+        let own = node.as_object().map(attributes);
+        let name = own
+            .as_ref()
+            .map_or_else(|| text(node), |own| own.get("id").or(own.get("name")).map(String::from));
+        let Some(name) = name else {
+            return wrong(FORMAT, 1, format!("node {} has no \"id\": give each node a name", i + 1));
+        };
+        if found.variables.contains(&name) {
+            return wrong(FORMAT, 1, format!("two nodes are called '{name}': give each its own id"));
+        }
+        found.variable(&name);
+        if own.is_some_and(|own| own.latent()) {
+            found.latent.push(name);
+        }
+    }
+    for (i, edge) in edges.iter().enumerate() {
+        let end = |key: &str| {
+            let Some(id) = edge.get(key).and_then(text) else {
+                return wrong(FORMAT, 1, format!("edge {} has no \"{key}\": give the id of a node", i + 1));
+            };
+            // Older versions of networkx write places in the list of nodes.
+            let place = edge
+                .get(key)
+                .and_then(Value::as_u64)
+                .and_then(|k| found.variables.get(usize::try_from(k).ok()?));
+            match found.variables.iter().find(|name| **name == id).or(place) {
+                Some(name) => Ok(name.clone()),
+                None => {
+                    wrong(FORMAT, 1, format!("edge {} has the {key} '{id}', which is no node's id", i + 1))
+                }
+            }
+        };
+        let (from, to) = (end("source")?, end("target")?);
+        let both = edge.as_object().is_some_and(|object| attributes(object).bidirected());
+        found.edge(&from, &to, both);
+    }
+    Ok(found)
+}

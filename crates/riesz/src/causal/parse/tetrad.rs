@@ -1,0 +1,92 @@
+//! Tetrad's text of a graph, which causal-learn writes too: nodes after `Graph Nodes:`, then one edge a line
+//! after `Graph Edges:`, as in `1. X --> Y`.
+
+use super::{Parsed, wrong};
+use crate::error::Result;
+
+const FORMAT: &str = "Tetrad graph";
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.lines().any(|line| ["Graph Nodes:", "Graph Edges:"].contains(&line.trim()))
+}
+
+/// Which list a line belongs to.
+#[derive(PartialEq)]
+enum Part {
+    Nodes,
+    Edges,
+    Other,
+}
+
+pub(super) fn read(text: &str) -> Result<Parsed> {
+    let mut found = Parsed::default();
+    let mut part = Part::Other;
+    for (i, line) in text.lines().enumerate() {
+        let (number, line) = (i + 1, line.trim());
+        match line {
+            "" => {}
+            "Graph Nodes:" => part = Part::Nodes,
+            "Graph Edges:" => part = Part::Edges,
+            _ if line.ends_with(':') => part = Part::Other,
+            _ if part == Part::Nodes => {
+                for name in line.split([';', ',']).map(str::trim).filter(|name| !name.is_empty()) {
+                    let (name, latent) = measured(name);
+                    found.variable(name);
+                    if latent {
+                        found.latent.push(name.into());
+                    }
+                }
+            }
+            _ if part == Part::Edges => edge(line, number, &mut found)?,
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// A name without the brackets that latent variables have, and whether it has them.
+fn measured(name: &str) -> (&str, bool) {
+    match name.strip_prefix('(').and_then(|name| name.strip_suffix(')')) {
+        Some(inner) => (inner, true),
+        None => (name, false),
+    }
+}
+
+/// `1. X --> Y`, with or without the number, and with properties of the edge after it.
+fn edge(line: &str, number: usize, found: &mut Parsed) -> Result<()> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let numbered = words
+        .first()
+        .and_then(|word| word.strip_suffix('.'))
+        .is_some_and(|word| word.parse::<usize>().is_ok());
+    let [from, arrow, to, ..] = words[usize::from(numbered)..] else {
+        return wrong(FORMAT, number, "an edge is two nodes and an arrow, as in '1. X --> Y'");
+    };
+    let ((from, _), (to, _)) = (measured(from), measured(to));
+    for name in [from, to] {
+        if !found.variables.is_empty() && !found.variables.iter().any(|known| known == name) {
+            return wrong(
+                FORMAT,
+                number,
+                format!("'{name}' is not among the nodes: add it after 'Graph Nodes:'"),
+            );
+        }
+    }
+    match arrow {
+        "-->" | "->" => found.edge(from, to, false),
+        "<--" | "<-" => found.edge(to, from, false),
+        "<->" | "<-->" => found.edge(from, to, true),
+        "---" | "o-o" | "o->" | "<-o" | "o--" | "--o" => {
+            return wrong(
+                FORMAT,
+                number,
+                format!(
+                    "the data leave the direction of '{from} {arrow} {to}' open, and an effect needs it: \
+                     write '-->', '<--', or '<->' for a hidden common cause"
+                ),
+            );
+        }
+        other => return wrong(FORMAT, number, format!("'{other}' is no arrow: write '-->', '<--' or '<->'")),
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Range files of LIBSVM's `svm-scale` (option `-s`), and models on scaled data taken back to the user's
+//! units.
+//!
+//! `svm-scale` maps feature j from its range `[min_j, max_j]` in the training data to `[lower, upper]`, and a
+//! target likewise with `-y`. Features that are constant in the training data are not in the file, and are 0
+//! when scaled.
+
+use std::collections::BTreeMap;
+
+use super::PASSED;
+use super::write::digits;
+use crate::error::{Error, Result};
+use crate::expansion::{Expansion, Link};
+use crate::kernel::{Factor, Kernel};
+use crate::table::Table;
+
+const FORMAT: &str = "svm-scale range file";
+
+/// An interval and the interval that it is mapped to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Scaling {
+    min: f64,
+    max: f64,
+    lower: f64,
+    upper: f64,
+}
+
+impl Scaling {
+    /// How much a scaled number changes with the number.
+    fn slope(self) -> f64 {
+        (self.upper - self.lower) / (self.max - self.min)
+    }
+
+    /// The number whose scaled number is 0.
+    fn center(self) -> f64 {
+        self.unscaled(0.0)
+    }
+
+    fn unscaled(self, scaled: f64) -> f64 {
+        if scaled == self.lower {
+            self.min
+        } else if scaled == self.upper {
+            self.max
+        } else {
+            self.min + (scaled - self.lower) / self.slope()
+        }
+    }
+}
+
+/// What `svm-scale` does to data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranges {
+    target: Option<Scaling>,
+    /// By the feature's number, from 1.
+    features: BTreeMap<usize, Scaling>,
+}
+
+/// Reads a range file, as `svm-scale -s FILE` writes it.
+///
+/// # Errors
+/// [`Error::Parse`] with the line.
+pub fn read_ranges(bytes: &[u8]) -> Result<Ranges> {
+    let problem = |line: usize, problem: String| Error::Parse { format: FORMAT, line, problem };
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| problem(1, "the file is not text: 'svm-scale -s FILE' writes range files".into()))?;
+    let mut lines = text
+        .trim_start_matches('\u{feff}')
+        .lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.split_ascii_whitespace().collect::<Vec<_>>()))
+        .filter(|(_, words)| !words.is_empty());
+    let numbers = |(line, words): (usize, Vec<&str>), count: usize| -> Result<(usize, Vec<f64>)> {
+        let found: Option<Vec<f64>> =
+            words.iter().map(|word| word.parse::<f64>().ok().filter(|value| value.is_finite())).collect();
+        match found.filter(|found| found.len() == count) {
+            Some(found) => Ok((line, found)),
+            None => Err(problem(line, format!("{count} finite numbers are expected here"))),
+        }
+    };
+    let interval = |(line, found): (usize, Vec<f64>)| {
+        let (least, most) = (found[found.len() - 2], found[found.len() - 1]);
+        match most - least {
+            width if width.is_finite() && width > 0.0 => Ok((least, most)),
+            _ => Err(problem(line, format!("{least} to {most} is no range: the second number is larger"))),
+        }
+    };
+    let cut_off = || problem(text.lines().count().max(1), "the file is cut off".into());
+    let unknown = |line: usize| {
+        let why = "a range file begins with 'x', or with 'y' where the target is scaled too: \
+                   'svm-scale -s FILE' writes it";
+        problem(line, why.into())
+    };
+    let mut next = || lines.next().ok_or_else(cut_off);
+    let (mut line, mut first) = next()?;
+    let mut target = None;
+    if first == ["y"] {
+        let (lower, upper) = interval(numbers(next()?, 2)?)?;
+        let (min, max) = interval(numbers(next()?, 2)?)?;
+        target = Some(Scaling { min, max, lower, upper });
+        (line, first) = next()?;
+    }
+    if first != ["x"] {
+        return Err(unknown(line));
+    }
+    let (lower, upper) = interval(numbers(next()?, 2)?)?;
+    let mut features = BTreeMap::new();
+    for own in lines {
+        let (line, found) = numbers(own, 3)?;
+        if found[0].fract() != 0.0 || !(1.0..=super::read::MAX_WIDTH as f64).contains(&found[0]) {
+            return Err(problem(line, format!("{} is no feature's number: they count from 1", found[0])));
+        }
+        let number = found[0];
+        let (min, max) = interval((line, found))?;
+        if features.insert(number as usize, Scaling { min, max, lower, upper }).is_some() {
+            return Err(problem(line, format!("the feature {number} stands twice")));
+        }
+    }
+    Ok(Ranges { target, features })
+}
+
+impl Ranges {
+    /// The largest feature number in the file.
+    pub fn width(&self) -> usize {
+        self.features.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// A model of a LIBSVM file on scaled data as the same model on data in the user's units, whose outputs
+    /// are in the user's units too where the target was scaled. Exact up to rounding.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if support vectors have a feature that the range file does not know, or if the target was
+    /// scaled and the model is no regression; as [`Expansion::validate`].
+    pub fn unscaled(&self, mut model: Expansion) -> Result<Expansion> {
+        let (n, d) = (model.points.rows(), model.points.width());
+        let mut values = model.points.column_major().to_vec();
+        for (j, column) in values.chunks_mut(n.max(1)).enumerate().take(d) {
+            match self.features.get(&(j + 1)) {
+                Some(own) => column.iter_mut().for_each(|v| *v = own.unscaled(*v)),
+                None if column.iter().all(|v| *v == 0.0) => {}
+                None => {
+                    let allowed = "support vectors have this feature, and the range file does not: it is the file of \
+                                   other data";
+                    return Err(Error::parameter("feature", j + 1, allowed));
+                }
+            }
+        }
+        model.points = Table::from_column_major(model.points.columns().to_vec(), n, values)?;
+        self.unscale_kernel(&mut model.kernel);
+        if let Some(target) = self.target {
+            if model.link != Link::Identity {
+                let allowed = "the range file scales the target, as for a regression, and the model is none";
+                return Err(Error::parameter("range file", "y", allowed));
+            }
+            let scale = 1.0 / target.slope();
+            model.rescale(scale, target.center());
+            // The scale of the noise, of which LIBSVM's regressions keep an estimate.
+            for fact in model.card.iter_mut().filter(|fact| fact.name == PASSED[0]) {
+                let words = fact.value.split_ascii_whitespace();
+                let scaled = words.map(|word| word.parse::<f64>().map(|v| digits(v * scale)));
+                if let Ok(numbers) = scaled.collect::<std::result::Result<Vec<_>, _>>() {
+                    fact.value = numbers.join(" ");
+                }
+            }
+        }
+        model.validate()?;
+        Ok(model)
+    }
+
+    /// The kernel of scaled rows as a kernel of rows in the user's units. Features that are not in the file
+    /// leave it.
+    fn unscale_kernel(&self, kernel: &mut Kernel) {
+        let known = |j: &usize| self.features.contains_key(&(j + 1));
+        let slope = |j: usize| self.features[&(j + 1)].slope();
+        let center = |j: usize| self.features[&(j + 1)].center();
+        for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
+            match factor {
+                Factor::Stationary(own) => {
+                    let length = own.lengthscale.first().copied().unwrap_or(1.0);
+                    own.columns.retain(known);
+                    own.lengthscale = own.columns.iter().map(|&j| length / slope(j)).collect();
+                    own.ard = true;
+                }
+                Factor::Linear(own) => {
+                    own.columns.retain(known);
+                    own.center = own.columns.iter().map(|&j| center(j)).collect();
+                    own.scale = own.columns.iter().map(|&j| 1.0 / slope(j)).collect();
+                }
+                Factor::Polynomial(own) => {
+                    own.columns.retain(known);
+                    own.center = own.columns.iter().map(|&j| center(j)).collect();
+                    own.scale = own.columns.iter().map(|&j| 1.0 / slope(j)).collect();
+                }
+                Factor::Sigmoid(own) => {
+                    own.columns.retain(known);
+                    own.center = own.columns.iter().map(|&j| center(j)).collect();
+                    own.scale = own.columns.iter().map(|&j| 1.0 / slope(j)).collect();
+                }
+                _ => {}
+            }
+        }
+    }
+}

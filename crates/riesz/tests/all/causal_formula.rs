@@ -1,0 +1,411 @@
+//! Complete identification: formulas against the truncated factorisation of random models of binary variables, and
+//! hedges against their definition and by pairs of models that they make indistinguishable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use riesz::causal::{EffectFormula, Formula, Graph, Hedge, effect_formula};
+
+use crate::causal_graph::{Net, Set, below, draw, names, number};
+use crate::causal_worlds::{joint, mask, share, states, tables};
+use crate::common::Stream;
+
+/// The value of a formula where the variables have the bits of `state`; `seen` is the observed joint distribution.
+pub fn value(formula: &Formula, definitions: &[Formula], seen: &[f64], state: usize) -> f64 {
+    let part = |part: &Formula, state: usize| value(part, definitions, seen, state);
+    match formula {
+        Formula::Probability { of, given } => {
+            let (of, given) = (mask(of), mask(given));
+            share(seen, of | given, state) / share(seen, given, state)
+        }
+        Formula::Sum { over, body } => {
+            let over = mask(over);
+            states(over).into_iter().map(|v| part(body, (state & !over) | v)).sum()
+        }
+        Formula::Product(factors) => factors.iter().map(|factor| part(factor, state)).product(),
+        Formula::Quotient { numerator, denominator } => part(numerator, state) / part(denominator, state),
+        Formula::Defined { index, arguments } => {
+            let definition = &definitions[*index];
+            assert!(definition.free().is_subset(&arguments.iter().cloned().collect()));
+            part(definition, state)
+        }
+    }
+}
+
+/// The joint distribution of the first variables alone.
+fn visible(joint: &[f64], variables: usize) -> Vec<f64> {
+    let mut seen = vec![0.0; 1 << variables];
+    joint.iter().enumerate().for_each(|(state, p)| seen[state & ((1 << variables) - 1)] += p);
+    seen
+}
+
+/// Pairs of nodes.
+type Edges = BTreeSet<(usize, usize)>;
+
+/// Arrows and bidirected edges between measured nodes, by all paths without measured nodes between the ends.
+fn projected(net: &Net, measured: &Set) -> (Edges, Edges) {
+    let inner = |path: &[usize]| path[1..path.len() - 1].iter().all(|v| !measured.contains(v));
+    let forward = |path: &[usize]| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
+    let mut ways = BTreeMap::new();
+    for a in 0..net.nodes {
+        for &b in measured.iter().filter(|&&b| b != a) {
+            let found = net.paths(a, b).into_iter().any(|path| inner(&path) && forward(&path));
+            ways.insert((a, b), found);
+        }
+    }
+    let way = |a: usize, b: usize| ways.get(&(a, b)) == Some(&true);
+    let (mut arrows, mut edges) = (BTreeSet::new(), BTreeSet::new());
+    for &a in measured {
+        for &b in measured.iter().filter(|&&b| b != a) {
+            if way(a, b) {
+                arrows.insert((a, b));
+            }
+            if (0..net.nodes).any(|u| !measured.contains(&u) && way(u, a) && way(u, b)) {
+                edges.insert((a.min(b), a.max(b)));
+            }
+        }
+    }
+    (arrows, edges)
+}
+
+fn reached(from: &Set, edges: &[(usize, usize)]) -> Set {
+    let mut all = from.clone();
+    loop {
+        let more: Set = edges.iter().filter(|e| all.contains(&e.0)).map(|e| e.1).collect();
+        if more.is_subset(&all) {
+            return all;
+        }
+        all.extend(more);
+    }
+}
+
+fn numbers(names: &[String]) -> Set {
+    names.iter().map(|name| number(name)).collect()
+}
+
+/// Checks the definition of a hedge, and returns the arrows and bidirected edges of the measured variables.
+fn assert_hedge(net: &Net, measured: &Set, x: &Set, y: &Set, hedge: &Hedge) {
+    let (larger, smaller) = (numbers(&hedge.larger), numbers(&hedge.smaller));
+    let (arrows, edges) = projected(net, measured);
+    assert!(smaller.is_subset(&larger) && smaller.is_disjoint(x) && larger.is_subset(measured));
+    assert_eq!(numbers(&hedge.treatments), &larger & x);
+    assert!(!hedge.treatments.is_empty());
+    let within = |set: &Set| -> Edges {
+        edges.iter().filter(|e| set.contains(&e.0) && set.contains(&e.1)).copied().collect()
+    };
+    for set in [&larger, &smaller] {
+        let both: Vec<(usize, usize)> = within(set).into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        let first = set.iter().next().copied().into_iter().collect();
+        assert_eq!(&reached(&first, &both), set, "hidden common causes connect each set");
+    }
+    let named: Edges =
+        hedge.confounded.iter().map(|(a, b)| (number(a).min(number(b)), number(a).max(number(b)))).collect();
+    assert_eq!(named, within(&larger));
+    let back = |inside: &dyn Fn(usize) -> bool, cut: &Set| -> Vec<(usize, usize)> {
+        let kept = arrows.iter().filter(|e| inside(e.0) && inside(e.1) && !cut.contains(&e.1));
+        kept.map(|&(a, b)| (b, a)).collect()
+    };
+    assert_eq!(reached(&smaller, &back(&|v| larger.contains(&v), &Set::new())), larger);
+    assert!(smaller.is_subset(&reached(y, &back(&|_| true, x))));
+}
+
+/// A model of yes-or-no variables whose values are parities of fair coins and of other variables.
+struct Parities {
+    order: Vec<usize>,
+    /// For each variable the coins and the variables of whose sum it is the parity.
+    terms: BTreeMap<usize, (Vec<usize>, Vec<usize>)>,
+    coins: usize,
+}
+
+impl Parities {
+    /// How often each state occurs among all throws of the coins.
+    fn counts(&self, forced: &BTreeMap<usize, usize>) -> BTreeMap<usize, usize> {
+        let mut counts = BTreeMap::new();
+        for coins in 0..1_usize << self.coins {
+            let mut state = 0_usize;
+            for &v in &self.order {
+                let (own, parents) = &self.terms[&v];
+                let sum = own.iter().map(|c| coins >> c & 1).sum::<usize>()
+                    + parents.iter().map(|p| state >> p & 1).sum::<usize>();
+                state |= forced.get(&v).copied().unwrap_or(sum % 2) << v;
+            }
+            *counts.entry(state).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// Two models of Shpitser and Pearl's proof that a hedge excludes identification; `None` where a way from the smaller
+/// set to the outcomes passes the larger one. They are models of a graph that measured all variables.
+fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Parities; 2]> {
+    let all: Set = (0..net.variables).collect();
+    let (arrows, edges) = projected(net, &all);
+    let (larger, smaller) = (numbers(&hedge.larger), numbers(&hedge.smaller));
+    let mut order: Vec<usize> = all.iter().copied().collect();
+    order.sort_by_key(|&v| all.iter().filter(|&&u| net.descendants(&[u].into()).contains(&v)).count());
+    // A spanning tree of coins, first of the smaller set.
+    let mut tree: Vec<(usize, usize)> = Vec::new();
+    for part in [&smaller, &larger] {
+        for &(a, b) in edges.iter().filter(|e| part.contains(&e.0) && part.contains(&e.1)) {
+            let both: Vec<(usize, usize)> = tree.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+            if !reached(&[a].into(), &both).contains(&b) {
+                tree.push((a, b));
+            }
+        }
+    }
+    // Each member that is no root has one child: in the smaller set if it is there, else nearer to it.
+    let mut child: BTreeMap<usize, usize> = BTreeMap::new();
+    for &v in order.iter().rev().filter(|v| larger.contains(v)) {
+        let inside = if smaller.contains(&v) { &smaller } else { &larger };
+        let rooted = |w: &usize| smaller.contains(w) || child.contains_key(w);
+        let next = inside.iter().copied().find(|w| arrows.contains(&(v, *w)) && rooted(w));
+        child.extend(next.map(|w| (v, w)));
+    }
+    let mut open: Vec<usize> = smaller.iter().copied().filter(|v| !child.contains_key(v)).collect();
+    let to_outcome = net.without(x, &Set::new());
+    let leads = |v: usize| !to_outcome.descendants(&[v].into()).is_disjoint(y);
+    while let Some(v) = open.pop() {
+        if y.contains(&v) || child.contains_key(&v) {
+            continue;
+        }
+        let next = (0..net.variables).find(|&w| to_outcome.arrows.contains(&(v, w)) && leads(w))?;
+        if larger.contains(&next) {
+            return None;
+        }
+        child.insert(v, next);
+        open.push(next);
+    }
+    let model = |second: bool| {
+        let terms = order.iter().map(|&v| {
+            let kept = |u: usize| !(second && smaller.contains(&v) && !smaller.contains(&u));
+            let other = |(a, b): (usize, usize)| if a == v { Some(b) } else { (b == v).then_some(a) };
+            let coins = (0..tree.len()).filter(|&c| other(tree[c]).is_some_and(kept)).collect();
+            let parents = child.iter().filter(|&(&u, &w)| w == v && kept(u)).map(|(&u, _)| u).collect();
+            (v, (coins, parents))
+        });
+        Parities { order: order.clone(), terms: terms.collect(), coins: tree.len() }
+    };
+    Some([model(false), model(true)])
+}
+
+type Counts = BTreeMap<&'static str, usize>;
+
+/// Checks the answer about the effect of `x` on `y`: a formula by the truncated factorisation of a random model, a
+/// hedge by its definition and by two models.
+fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &mut Counts) {
+    let (graph, variables) = (net.graph(), net.variables);
+    let found = effect_formula(&graph, &names(x), &names(y), &names(measured)).unwrap();
+    let (dose, outcome) = (mask(&names(x)), mask(&names(y)));
+    let forced = |set: usize| x.iter().map(|&v| (v, set >> v & 1)).collect::<BTreeMap<usize, usize>>();
+    let formula = match found {
+        Ok(formula) => formula,
+        Err(hedge) => {
+            *counts.entry("hedge").or_default() += 1;
+            assert_hedge(net, measured, x, y, &hedge);
+            if measured.len() < variables {
+                return;
+            }
+            let Some([one, two]) = indistinguishable(net, x, y, &hedge) else { return };
+            assert_eq!(one.counts(&BTreeMap::new()), two.counts(&BTreeMap::new()), "{graph}: {hedge:?}");
+            let effect = |model: &Parities, set: usize| {
+                let mut effect: BTreeMap<usize, usize> = BTreeMap::new();
+                for (state, count) in model.counts(&forced(set)) {
+                    *effect.entry(state & outcome).or_default() += count;
+                }
+                effect
+            };
+            let differ = states(dose).into_iter().any(|set| effect(&one, set) != effect(&two, set));
+            assert!(differ, "{graph}: {hedge:?}");
+            *counts.entry("two models").or_default() += 1;
+            return;
+        }
+    };
+    *counts.entry("formula").or_default() += 1;
+    for (kind, holds) in [
+        ("quotient", formula.to_string().contains('/')),
+        ("any value", !formula.any_value.is_empty()),
+        ("bound treatment", formula.to_string().contains('\'')),
+        ("definition", !formula.definitions.is_empty()),
+    ] {
+        *counts.entry(kind).or_default() += usize::from(holds);
+    }
+    let tables = tables(net, s);
+    let seen = visible(&joint(net, &tables, &BTreeMap::new()), variables);
+    for set in states(dose) {
+        let truth = visible(&joint(net, &tables, &forced(set)), variables);
+        for state in states(((1 << variables) - 1) & !dose) {
+            let state = state | set;
+            let expected = share(&truth, outcome, state);
+            let got = value(&formula.formula, &formula.definitions, &seen, state);
+            assert!((got - expected).abs() < 1e-9, "{graph}: {formula}: {got}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn formulas_give_the_effect_and_hedges_exclude_one() {
+    let mut s = Stream(2006);
+    let mut counts = Counts::new();
+    for round in 0..4000 {
+        let variables = 3 + round % 4;
+        let hidden = (round / 4) % (variables + 1);
+        let net = Net::random(&mut s, variables, 0.5, hidden.min(variables * (variables - 1) / 2));
+        let all: Set = (0..variables).collect();
+        let mut y: Set = [below(&mut s, variables)].into();
+        if round % 5 == 0 {
+            y.extend([below(&mut s, variables)]);
+        }
+        let rest = &all - &y;
+        let mut x = draw(&mut s, &rest, if round % 3 == 0 { 0.5 } else { 0.2 });
+        x.extend(rest.iter().copied().nth(below(&mut s, rest.len().max(1))));
+        if x.is_empty() {
+            continue;
+        }
+        let measured = if round % 2 == 0 { all.clone() } else { &(&draw(&mut s, &all, 0.7) | &x) | &y };
+        check(&net, &x, &y, &measured, &mut s, &mut counts);
+    }
+    for (kind, least) in [("hedge", 300), ("two models", 200), ("formula", 1000), ("bound treatment", 20)] {
+        assert!(counts.get(kind).is_some_and(|&n| n >= least), "{kind}: {counts:?}");
+    }
+}
+
+/// A graph of the literature: arrows, bidirected edges, treatments, and whether the effect on the last variable is
+/// identified. Variables have numbers in the order of their names.
+type Published = (&'static str, &'static [(usize, usize)], &'static [(usize, usize)], &'static [usize], bool);
+
+const PUBLISHED: [Published; 14] = [
+    // X, Y: the bow arc, and an instrument Z before it (Z, X, Y).
+    ("Pearl 2009, figure 3.9 (a)", &[(0, 1)], &[(0, 1)], &[0], false),
+    ("Pearl 2009, instrument", &[(0, 1), (1, 2)], &[(1, 2)], &[1], false),
+    // X, Z, Y: the treatment is confounded with its child; with the outcome; the child with the outcome.
+    ("confounded child", &[(0, 1), (1, 2)], &[(0, 1)], &[0], false),
+    ("front door", &[(0, 1), (1, 2)], &[(0, 2)], &[0], true),
+    ("Pearl 2009, figure 3.8 (b)", &[(0, 1), (1, 2)], &[(1, 2)], &[0], true),
+    ("front door with a direct effect", &[(0, 1), (1, 2), (0, 2)], &[(0, 2)], &[0], false),
+    // Z, X, Y: an observed confounder which is itself confounded with either.
+    ("Pearl 2009, figure 3.8 (c)", &[(0, 1), (0, 2), (1, 2)], &[(0, 2)], &[1], true),
+    ("Pearl 2009, figure 3.8 (d)", &[(0, 1), (0, 2), (1, 2)], &[(0, 1)], &[1], true),
+    ("both", &[(0, 1), (0, 2), (1, 2)], &[(0, 1), (0, 2)], &[1], false),
+    // X, Z1, Z2, Y.
+    ("Pearl 2009, figure 3.8 (f)", &[(0, 1), (0, 3), (1, 2), (1, 3), (2, 3)], &[(0, 2), (1, 3)], &[0], true),
+    // X, Z1, Z2, Z3, Y.
+    (
+        "Pearl 2009, figure 3.8 (g)",
+        &[(0, 1), (1, 4), (2, 0), (2, 1), (2, 3), (3, 4)],
+        &[(0, 4), (0, 2), (0, 3), (4, 2)],
+        &[0],
+        true,
+    ),
+    // X1, Z, X2, Y.
+    ("Pearl 2009, figure 4.4", &[(0, 1), (0, 3), (0, 2), (1, 2), (2, 3)], &[(0, 1), (1, 3)], &[0, 2], true),
+    // W1, W2, X, Y.
+    ("napkin", &[(0, 1), (1, 2), (2, 3)], &[(0, 2), (0, 3)], &[2], true),
+    // W1, W2, W3, W4, W5, X, Y.
+    (
+        "Tian 2002, page 90",
+        &[(0, 1), (2, 3), (1, 5), (3, 5), (5, 6)],
+        &[(0, 5), (0, 6), (0, 2), (2, 1), (2, 4), (4, 3)],
+        &[5],
+        true,
+    ),
+];
+
+fn net(variables: usize, arrows: &[(usize, usize)], edges: &[(usize, usize)]) -> Net {
+    let mut all: Edges = arrows.iter().copied().collect();
+    let hidden = edges.iter().enumerate();
+    all.extend(hidden.flat_map(|(k, &(a, b))| [(variables + k, a), (variables + k, b)]));
+    Net { variables, nodes: variables + edges.len(), arrows: all }
+}
+
+#[test]
+fn graphs_of_the_literature_are_decided_as_there() {
+    let mut s = Stream(1995);
+    for (label, arrows, edges, treatments, identified) in PUBLISHED {
+        let last = arrows.iter().map(|e| e.1).max().unwrap();
+        let net = net(last + 1, arrows, edges);
+        let all: Set = (0..=last).collect();
+        let mut counts = Counts::new();
+        let x: Set = treatments.iter().copied().collect();
+        check(&net, &x, &[last].into(), &all, &mut s, &mut counts);
+        assert_eq!(counts.contains_key("formula"), identified, "{label}");
+        assert_eq!(counts.contains_key("two models"), !identified, "{label}");
+    }
+}
+
+/// Random changes of graphs whose formulas have quotients and definitions.
+#[test]
+fn formulas_with_quotients_give_the_effect() {
+    let mut s = Stream(404);
+    let mut counts = Counts::new();
+    for round in 0..1500 {
+        let (_, arrows, edges, treatments, _) = PUBLISHED[10 + round % 4];
+        let last = arrows.iter().map(|e| e.1).max().unwrap();
+        let pair = |s: &mut Stream| {
+            let (a, b) = (below(s, last + 1), below(s, last + 1));
+            (a.min(b), a.max(b))
+        };
+        let mut edges: Edges = edges.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
+        let mut arrows: Edges = arrows.iter().copied().collect();
+        for _ in 0..below(&mut s, 3) {
+            let (more, less) = (pair(&mut s), pair(&mut s));
+            arrows.remove(&less);
+            if more.0 != more.1 && (round % 4 != 0 || more.1 == last) {
+                arrows.insert(more);
+            }
+        }
+        for _ in 0..below(&mut s, 3) {
+            let (more, less) = (pair(&mut s), pair(&mut s));
+            edges.remove(&less);
+            if more.0 != more.1 {
+                edges.insert(more);
+            }
+        }
+        let net = net(last + 1, &Vec::from_iter(arrows), &Vec::from_iter(edges));
+        let x: Set = treatments.iter().copied().collect();
+        let all = (0..=last).collect();
+        check(&net, &x, &[last].into(), &all, &mut s, &mut counts);
+    }
+    for kind in ["hedge", "two models", "formula", "quotient", "any value", "definition", "bound treatment"] {
+        assert!(counts.get(kind).is_some_and(|&n| n >= 10), "{kind}: {counts:?}");
+    }
+}
+
+fn asked(text: &str, treatments: &str, outcome: &str) -> Result<EffectFormula, Hedge> {
+    let graph = Graph::parse(text).unwrap();
+    let treatments: Vec<&str> = treatments.split(' ').collect();
+    let all: Vec<&str> = graph.variables().iter().map(String::as_str).collect();
+    effect_formula(&graph, &treatments, &[outcome], &all).unwrap()
+}
+
+#[test]
+fn formulas_read_as_in_textbooks() {
+    for (text, treatments, expected) in [
+        ("X -> Y", "X", "P(Y | do(X)) = P(Y | X)"),
+        ("Z -> X -> Y; Z -> Y", "X", "P(Y | do(X)) = Σ_Z P(Z) P(Y | Z, X)"),
+        ("X -> M -> Y; X <-> Y", "X", "P(Y | do(X)) = Σ_M P(M | X) Σ_X' P(X') P(Y | X', M)"),
+        ("X -> Z -> Y; Z <-> Y", "X", "P(Y | do(X)) = P(Y | X)"),
+        ("X; Y", "X", "P(Y | do(X)) = P(Y)"),
+        (
+            "W1 -> W2 -> X -> Y; W1 <-> X; W1 <-> Y",
+            "X",
+            "P(Y | do(X)) = [Σ_W1 P(W1) P(X, Y | W1, W2)] / [Σ_W1 P(W1) P(X | W1, W2)], for any value of W2",
+        ),
+        (
+            "X -> Z1 -> Y; Z2 -> X; Z2 -> Z1; Z2 -> Z3 -> Y; X <-> Y; X <-> Z2; X <-> Z3; Y <-> Z2",
+            "X",
+            "P(Y | do(X)) = Σ_{Z1, Z2, Z3} P(Z2, Z3) [Σ_X' P(X' | Z2, Z3) P(Y | X', Z1, Z2, Z3)] P(Z1 | X, Z2)",
+        ),
+        (
+            "W1 -> W2; W3 -> W4; W2, W4 -> X -> Y; W1 <-> X; W1 <-> Y; W1 <-> W3 <-> W2; W3 <-> W5 <-> W4",
+            "X",
+            "P(Y | do(X)) = Q1(W2, W4, X, Y) / [Σ_Y' Q1(W2, W4, X, Y')], where Q1(W2, W4, X, Y) = Σ_W1 P(W1) \
+             Σ_W3 P(W3 | W1, W2) P(X, Y | W1, W2, W3, W4), for any value of W2 and W4",
+        ),
+        (
+            "L0 -> A0, L1, Y; A0 -> L1, Y; L1 -> A1, Y; A1 -> Y; L1 <-> Y",
+            "A0 A1",
+            "P(Y | do(A0, A1)) = Σ_{L0, L1} P(L0) P(L1 | L0, A0) P(Y | L0, A0, L1, A1)",
+        ),
+    ] {
+        assert_eq!(asked(text, treatments, "Y").unwrap().to_string(), expected);
+    }
+}

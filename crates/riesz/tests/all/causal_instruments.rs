@@ -1,0 +1,53 @@
+//! Instruments against their definition, by all variables and all sets of covariates of random graphs.
+
+use riesz::causal::{Graph, instrument};
+
+use crate::causal_graph::{Net, Set, draw, name, names, number, subsets};
+use crate::causal_sets::{confound, some_effect};
+use crate::common::Stream;
+
+/// Whether `z` is an instrument given `w`: no effect of the treatment among them, no connection with the outcome but
+/// through the treatment, and one with the treatment.
+fn is_instrument(net: &Net, z: usize, w: &Set, x: usize, y: usize) -> bool {
+    let (own, effects) = (Set::from([x]), net.descendants(&[x].into()));
+    let behind = net.without(&Set::new(), &own);
+    effects.is_disjoint(&(w | &[z].into()))
+        && behind.separated(&[z].into(), &[y].into(), w)
+        && !net.separated(&[z].into(), &own, w)
+}
+
+#[test]
+fn instruments_are_those_of_the_definition() {
+    let mut s = Stream(114);
+    // No instrument; one without covariates; one with covariates.
+    let mut counts = [0; 3];
+    for round in 0..4000 {
+        let mut net = Net::random(&mut s, 4 + round % 3, 0.4, round % 4);
+        let (x, y) = some_effect(&net, &mut s);
+        if round % 2 == 0 {
+            confound(&mut net, x, y);
+        }
+        let others: Set = (0..net.variables).filter(|v| ![x, y].contains(v)).collect();
+        let measured = &draw(&mut s, &others, 0.8) | &[x, y].into();
+        let usable = &measured - &[x, y].into();
+        let found = instrument(&net.graph(), &name(x), &name(y), &names(&measured)).unwrap();
+        let affects = net.descendants(&[x].into()).contains(&y);
+        let exists = affects
+            && usable.iter().any(|&z| {
+                let covariates = usable.iter().copied().filter(|&v| v != z).collect();
+                subsets(&covariates).iter().any(|w| is_instrument(&net, z, w, x, y))
+            });
+        let graph = net.graph();
+        assert_eq!(found.is_some(), exists, "{graph}: {x} on {y}, measured {measured:?}");
+        let Some(found) = found else {
+            counts[0] += 1;
+            continue;
+        };
+        let given: Set = found.given.iter().map(|name| number(name)).collect();
+        assert!(is_instrument(&net, number(&found.variable), &given, x, y), "{graph}: {found:?}");
+        counts[if given.is_empty() { 1 } else { 2 }] += 1;
+    }
+    assert!(counts.iter().all(|&n| n > 30), "{counts:?}");
+    let none = instrument(&Graph::parse("Z -> X; Y").unwrap(), "X", "Y", &["X", "Y", "Z"]).unwrap();
+    assert_eq!(none, None);
+}

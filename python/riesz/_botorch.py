@@ -1,0 +1,162 @@
+"""What BoTorch's models do besides a Gaussian process: transforms of inputs and outcomes, and several outputs.
+
+An input transform is undone as the steps of a pipeline are: each column that it makes is owned by the user's columns
+that it is made of. An affine outcome transform changes the units of an expansion. Attributes are read by name, so that
+nothing of BoTorch is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ._core import UnsupportedModelError
+from ._imported import Owner
+
+#: What is explained of a model of logarithms.
+LOG_MEAN = (
+    "posterior mean of the logarithm of the outcome (the outcome transform Log is not undone: of its exponential there are no "
+    "exact values)"
+)
+
+#: The user's columns that each column is made of.
+Owners = list[tuple[int, ...]]
+
+
+def single_outputs(model: Any) -> list[Any]:
+    """Models of one output each that are together the same as ``model``."""
+    if hasattr(model, "models"):
+        return [one for member in model.models for one in single_outputs(member)]
+    count = getattr(model, "num_outputs", 1)
+    if count == 1 or not hasattr(model, "subset_output"):
+        return [model]
+    try:
+        return [model.subset_output([output]) for output in range(count)]
+    except Exception as error:
+        # Multi-task models have errors of BoTorch's own, and some processes cannot be copied.
+        raise UnsupportedModelError(f"the outputs of the {type(model).__name__} are no models of their own: {error}") from None
+
+
+# Inputs ------------------------------------------------------------------------------------------------------------
+
+
+def input_owners(transform: Any, width: int) -> list[Owner]:
+    """The user's column, or columns, that each column is computed from which a transform makes of ``width`` columns."""
+    made = _owners(transform, [(j,) for j in range(width)])
+    return [own[0] if len(own) == 1 else own for own in made]
+
+
+def _owners(transform: Any, own: Owners) -> Owners:
+    if not transform.transform_on_eval:
+        return own
+    # A subclass could do anything, so only BoTorch's own classes are known.
+    known = type(transform).__module__.startswith("botorch.")
+    found = _INPUTS.get(type(transform).__name__) if known else None
+    if found is None:
+        raise UnsupportedModelError(
+            f"the input transform {type(transform).__name__} is not known to compute each of its columns from some input columns "
+            f"alone, as {', '.join(_INPUTS)} are"
+        )
+    return found(transform, own)
+
+
+def _same(_: Any, own: Owners) -> Owners:
+    return own
+
+
+def _chained(transform: Any, own: Owners) -> Owners:
+    for part in transform.values():
+        own = _owners(part, own)
+    return own
+
+
+def _together(own: Owners, columns: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({j for column in columns for j in own[int(column)]}))
+
+
+def _round(transform: Any, own: Owners) -> Owners:
+    own = list(own)
+    for start, count in transform.categorical_features.items():
+        own[start : start + count] = [_together(own, range(start, start + count))] * count
+    return own
+
+
+def _one_hot_to_numeric(transform: Any, own: Owners) -> Owners:
+    if not transform.categorical_features:
+        return own
+    made: Owners = [()] * transform.numeric_dim
+    for place, column in zip(transform.new_numerical_idx, transform.numerical_idx):
+        made[place] = own[column]
+    for place, columns in zip(transform.ordinal_idx, transform.onehot_idx):
+        made[place] = _together(own, columns)
+    return made
+
+
+def _numeric_to_categorical(transform: Any, own: Owners) -> Owners:
+    made: Owners = [()] * (len(transform.numerical_idx) + sum(map(len, transform.encoded_idx)))
+    for place, column in zip(transform.new_numerical_idx, transform.numerical_idx):
+        made[place] = own[column]
+    for places, column in zip(transform.encoded_idx, transform.ordinal_idx):
+        for place in places:
+            made[place] = own[column]
+    return made
+
+
+#: For each class of input transforms, the owners of the columns that it makes.
+_INPUTS: dict[str, Callable[[Any, Owners], Owners]] = {
+    "Normalize": _same,
+    "InputStandardize": _same,
+    "AffineInputTransform": _same,
+    "Log10": _same,
+    "Warp": _same,
+    "Round": _round,
+    "FilterFeatures": lambda transform, own: [own[int(j)] for j in transform.feature_indices],
+    "OneHotToNumeric": _one_hot_to_numeric,
+    "NumericToCategoricalEncoding": _numeric_to_categorical,
+    "ChainedInputTransform": _chained,
+}
+
+
+# Outcomes ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome as ``scale`` times what the process models, plus ``shift``; its logarithm if ``is_log``."""
+
+    scale: float = 1.0
+    shift: float = 0.0
+    is_log: bool = False
+
+
+def outcome_of(model: Any) -> Outcome:
+    """How the outcome transform of a model of one output is undone."""
+    transform = getattr(model, "outcome_transform", None)
+    if transform is None:
+        return Outcome()
+    chain = _chain(transform)
+    is_log = bool(chain) and _is(chain[0], "Log")
+    scale, shift = 1.0, 0.0
+    for part in reversed(chain[1:] if is_log else chain):
+        if not _is(part, "Standardize") or part.means.numel() != 1:
+            raise UnsupportedModelError(
+                f"the outcome of the {type(model).__name__} is transformed by {type(part).__name__}, which is not undone "
+                "exactly, as Standardize is"
+            )
+        mean, deviation = part.means.item(), part.stdvs.item()
+        scale, shift = deviation * scale, mean + deviation * shift
+    if is_log and getattr(chain[0], "_outputs", None) == []:
+        # A part of a transform of several outputs that leaves this one as it is.
+        is_log = False
+    return Outcome(scale, shift, is_log)
+
+
+def _chain(transform: Any) -> list[Any]:
+    if _is(transform, "ChainedOutcomeTransform"):
+        return [part for member in transform.values() for part in _chain(member)]
+    return [transform]
+
+
+def _is(transform: Any, name: str) -> bool:
+    return type(transform).__name__ == name and type(transform).__module__.startswith("botorch.")

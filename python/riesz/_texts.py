@@ -1,0 +1,488 @@
+"""Texts: the players are the words of the text at hand, and an absent word is left out of the text.
+
+A pipeline that begins with a text vectoriser of scikit-learn is, of one text, a function of which of its words (or
+n-grams, where the vectoriser counts these) are there: of rows of zeros and ones, a column a word, under the baseline game
+whose baseline is the empty text. Each text has columns of its own, so each is a model of its own to be explained, and the
+explanations are then put together.
+
+Values are exact where each column behind the vectoriser is made of one word: the model is then an expansion over these rows.
+Where rows are scaled to length 1, as those of ``TfidfVectorizer`` are, words scale each other. Of a linear model with
+coefficients w and a row z of length 1 the value of the words S is ``b + Σ_{j∈S} w_j z_j / sqrt(s)`` with
+``s = Σ_{j∈S} z_j²``, and
+
+    1 / sqrt(s) = 2 / sqrt(π) ∫ exp(x - exp(2x) s) dx
+
+by the trapezoidal rule is a sum of exponentials of s, which are products over words. The integrand is analytic in the strip
+|Im x| < a for each a < π/4, where the integral of its size along a line is at most ``1 / sqrt(s cos 2a)``, so that with a step h
+the relative error of the rule is at most ``2 / (sqrt(cos 2a) (exp(2πa/h) - 1))`` (Trefethen and Weideman 2014, Theorem 5.1).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from . import kernels as rk
+from ._columns import owners
+from ._core import UnsupportedModelError
+from ._data import as_cells, collected, names_of, numbered
+from ._expansion import Expansion
+from ._explanation import Explanation, _of
+from ._imported import Block, Imported, Part
+from ._predictions import class_names, log_odds, read_predictions
+
+#: Vectorisers of scikit-learn.
+VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
+
+#: Coalitions that a model is asked about at once.
+AT_ONCE = 512
+
+#: The strip, step and relative error of the rule for 1/sqrt(s): the error of the rule, what its ends leave out, and roundings.
+STRIP = 0.72
+STEP = 2.0 * math.pi * STRIP / 34.0
+LOWEST = -11.5
+ROOT_ERROR = 2.0 / (math.sqrt(math.cos(2.0 * STRIP)) * (math.exp(34.0) - 1.0)) + 2.0 * math.exp(3.0 * LOWEST) + 1e-17
+
+
+class Texts:
+    """A model of texts.
+
+    Parameters
+    ----------
+    words
+        The words of a text, in order and as often as they come.
+    known
+        Whether the model knows a word; the others change nothing.
+    imported
+        The model as one of rows that say which of the distinct words of a text are there, given the text and these.
+    kind, explained
+        What kind of model it is and what its outputs are, for people.
+    reason
+        Why values are estimated; ``None`` if they are exact.
+    """
+
+    def __init__(
+        self,
+        words: Callable[[str], list[str]],
+        known: Callable[[str], bool],
+        imported: Callable[[str, list[str]], Imported],
+        kind: str,
+        explained: str,
+        reason: str | None,
+    ) -> None:
+        self.words, self.known, self.imported, self.kind = words, known, imported, kind
+        self.explained, self.reason = explained, reason
+
+
+def texts_of(model: Any, probabilities: bool, link: str) -> Texts | None:
+    """``model`` as one of texts; ``None`` if it is one of rows."""
+    if isinstance(model, type):
+        return None
+    model = getattr(model, "best_estimator_", model)
+    is_pipeline = any(f"{kind.__module__[:8]}{kind.__name__}" == "sklearn.Pipeline" for kind in type(model).__mro__)
+    steps = [step for _, step in model.steps if step not in (None, "passthrough")] if is_pipeline else []
+    if len(steps) > 1 and _is_vectorizer(steps[0]):
+        return _Vectorized(model, steps, probabilities, link).texts()
+    return _whole_texts(model, probabilities, link) if _is_over_texts(model) or _takes_texts(model) else None
+
+
+def _is_vectorizer(step: Any) -> bool:
+    return type(step).__name__ in VECTORIZERS and type(step).__module__.startswith("sklearn.")
+
+
+def _takes_texts(model: Any) -> bool:
+    """Whether a model of scikit-learn, or each of those that it is made of, has a text vectoriser for all of its input."""
+    if not type(model).__module__.startswith("sklearn."):
+        return False
+    if hasattr(model, "steps"):
+        first = next((step for _, step in model.steps if step not in (None, "passthrough")), None)
+        named = [step for _, step in model.steps]
+        # Texts may be cleaned before they are counted.
+        cleaned = type(first).__name__ == "FunctionTransformer" and any(map(_is_vectorizer, named))
+        return first is not None and (_is_vectorizer(first) or cleaned or _takes_texts(first))
+    if hasattr(model, "transformer_list"):
+        return all(_is_vectorizer(part) or _takes_texts(part) for _, part in model.transformer_list)
+    calibrated = getattr(model, "calibrated_classifiers_", None)
+    members = getattr(model, "estimators_", None) if calibrated is None else [one.estimator for one in calibrated]
+    members = [getattr(model, "estimator_", None)] if members is None else list(members)
+    return bool(members) and all(one is not None and _takes_texts(one) for one in members)
+
+
+def texts_in(X: Any) -> list[str]:
+    """A list, array or column of texts."""
+    if isinstance(X, str):
+        raise TypeError("X is one text: give a list of texts, [text]")
+    X = collected(X)
+    if names_of(X) is not None:
+        raise TypeError("X is a data frame, and the model takes texts: give its column of texts")
+    texts = X.tolist() if hasattr(X, "tolist") else X.to_list() if hasattr(X, "to_list") else list(X)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"X is {text!r} in row {i} (from 0), and the model takes texts: give a list of texts")
+    return texts
+
+
+def explain_texts(
+    texts: Texts,
+    X: Any,
+    explain_one: Callable[[Imported, dict[str, list[str]] | None], Explanation],
+    groups: Mapping[str, Sequence[str]] | None,
+    output_names: Sequence[str] | None,
+) -> Explanation:
+    """Explains each text by ``explain_one`` and puts the explanations together: a feature for each word of any of the texts,
+    whose value is 0 where the text does not have it. Data hold how often, and the text in a last column."""
+    documents = texts_in(X)
+    counts = [Counter(word for word in texts.words(text) if texts.known(word)) for text in documents]
+    columns = list(dict.fromkeys(word for own in counts for word in own))
+    players = _players(columns, groups)
+    place = {name: k for k, (name, _) in enumerate(players)}
+    found: list[tuple[Imported, Explanation | None]] = []
+    for text, own in zip(documents, counts):
+        imported = texts.imported(text, list(own))
+        here = {name: [str(word) for word in words if word in own] for name, words in (groups or {}).items()}
+        here = {name: words for name, words in here.items() if words}
+        found.append((imported, explain_one(imported, here or None) if own else None))
+    return _put_together(texts, documents, counts, columns, players, place, found, output_names)
+
+
+def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> list[tuple[str, list[int]]]:
+    """Words, and groups of them, over the columns."""
+    group_of: dict[str, str] = {}
+    for group, words in (groups or {}).items():
+        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"group '{group}' is {words!r}: of texts it is a list of words")
+        for word in words:
+            if group_of.setdefault(word, group) != group:
+                raise ValueError(f"the word '{word}' is in the groups '{group_of[word]}' and '{group}': choose one")
+    players: dict[str, list[int]] = {}
+    for j, word in enumerate(columns):
+        if word in (groups or {}) and group_of.get(word) != word:
+            raise ValueError(f"a group has the name of the word '{word}': rename the group")
+        players.setdefault(group_of.get(word, word), []).append(j)
+    return list(players.items())
+
+
+def _put_together(texts, documents, counts, columns, players, place, found, output_names) -> Explanation:
+    n = len(documents)
+    alone = [None if own is None else own._core for _, own in found]
+    some = next((own for own in alone if own is not None), None)
+    if some is not None and some.subsets is not None:
+        raise ValueError("of texts each word has a value, and sets of words have none: ask for an index of features alone")
+    # A text without known words is worth what the empty one is.
+    empty = [None if own is not None else _outputs(imported) for (imported, _), own in zip(found, alone)]
+    sizes = [np.size(e) if own is None else len(own.output_names) for own, e in zip(alone, empty)]  # type: ignore[arg-type]
+    m = max(sizes, default=len(output_names or []))
+    values, errors = np.zeros((n, len(players), m)), np.zeros((n, len(players), m))
+    base, predictions, bound = np.zeros((n, m)), np.zeros((n, m)), np.zeros((n, m))
+    for i, ((imported, _), own) in enumerate(zip(found, alone)):
+        if own is None:
+            base[i] = predictions[i] = empty[i]
+            continue
+        at = [place[name] for name, _ in own.sets]
+        values[i, at], base[i], predictions[i] = own.values[0], own.base_values[0], own.predictions[0]
+        if own.bound is not None:
+            bound[i] = own.bound[0] + (0.0 if imported.left_out is None else imported.left_out)
+        if own.std_error is not None:
+            errors[i, at] = own.std_error[0]
+    samplings = [own.sampling for own in alone if own is not None and own.sampling is not None]
+    run = {"riesz": _core.__version__}
+    if samplings:
+        reasons = (str(imported.refusal) for imported, _ in found if imported.refusal is not None)
+        run["estimated because"] = texts.reason or next(reasons, "")
+    names = output_names or found[0][0].output_names if found else output_names
+    data = np.empty((n, len(columns) + 1), dtype=object)
+    for i, own in enumerate(counts):
+        data[i, :-1], data[i, -1] = [float(own[word]) for word in columns], documents[i]
+    return _of(
+        values=values,
+        base_values=base,
+        predictions=predictions,
+        bound=None if samplings else bound,
+        std_error=errors if samplings else None,
+        sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
+        covariance=None,
+        sure_by=None,
+        players=players,
+        index="shapley" if some is None else some.index,
+        row_numbers=np.arange(n),
+        data=data,
+        column_names=[*columns, "text" if "text" not in columns else "the text"],
+        output_names=list(names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])),
+        provenance={
+            "game": "baseline",
+            "absent": "an absent word is left out of the text",
+            "model": {"model": texts.kind, "explained": texts.explained},
+            "run": run,
+        },
+    )
+
+
+def _outputs(imported: Imported) -> np.ndarray:
+    """What the model says of a text that has no words."""
+    assert imported.function is not None
+    return np.asarray(imported.function(np.zeros((1, 0))), dtype=np.float64).ravel()
+
+
+# Pipelines ---------------------------------------------------------------------------------------------------------
+
+
+def _as_it_is(terms: list[str]) -> list[str]:
+    return terms
+
+
+class _Vectorized:
+    """A pipeline that begins with a text vectoriser."""
+
+    def __init__(self, model: Any, steps: list[Any], probabilities: bool, link: str) -> None:
+        from ._sklearn import import_model
+
+        self.model, self.middle, self.last = model, steps[1:-1], steps[-1]
+        vectorizer = steps[0]
+        self.analyze = vectorizer.build_analyzer()
+        self.vocabulary: Mapping[str, int] | None = getattr(vectorizer, "vocabulary_", None)
+        self.length = getattr(vectorizer, "norm", None)
+        # The same, of lists of terms.
+        self.vectorizer = copy.copy(vectorizer)
+        self.vectorizer.set_params(
+            analyzer=_as_it_is, lowercase=False, stop_words=None, ngram_range=(1, 1), token_pattern=None, tokenizer=None
+        )
+        self.vectorizer.preprocessor = None
+        self.read = import_model(self.last)
+        self.kind = " → ".join(type(step).__name__ for step in steps)
+        self.reason: UnsupportedModelError | None = None
+        if probabilities or link == "logit":
+            what = "log-odds of the probabilities" if link == "logit" else "probabilities (predict_proba)"
+            if not hasattr(self.last, "predict_proba"):
+                asked = "link='logit'" if link == "logit" else "probabilities = True"
+                raise (TypeError if link == "logit" else ValueError)(
+                    f"{asked}: a {type(self.last).__name__} has no predict_proba"
+                )
+            function = log_odds(self.last) if link == "logit" else self.last.predict_proba
+            self.reason = UnsupportedModelError("probabilities are no expansion")
+            self.read = Imported([], what, [], self.kind, class_names(self.last), function, self.reason)
+        try:
+            self.read.readable()
+            self.owner_of = self._column_owners()
+        except UnsupportedModelError as error:
+            self.reason = error
+
+    def texts(self) -> Texts:
+        known = (lambda word: True) if self.vocabulary is None else self.vocabulary.__contains__
+        reason = None if self.reason is None else str(self.reason)
+        return Texts(self.analyze, known, self._imported, self.kind, self.read.explained, reason)
+
+    def _column_owners(self) -> list[int]:
+        """The column of the vectoriser that each column of the model is made of."""
+        middle, width = list(self.middle), self._width()
+        last: Any = middle[-1] if middle else None
+        if type(last).__name__ in ("TfidfTransformer", "Normalizer") and last.norm is not None:
+            self.length = last.norm if self.length is None else "several"
+            middle.pop()
+        if self.length not in (None, "l2") or self.length == "l2" and not self._is_linear():
+            raise UnsupportedModelError(
+                f"rows are scaled to length 1 ({self.length}), by which words scale each other: behind a scaling by norm='l2' "
+                "linear models alone have exact values, and behind norm=None kernel models too"
+            )
+        found = list(range(width))
+        for step in middle:
+            if type(step).__name__ == "TfidfTransformer" and step.norm is None:
+                continue
+            own = owners(step, len(found), type(step).__name__)
+            found = [found[j] if isinstance(j, int) else -1 for j in own]
+        return found
+
+    def _width(self) -> int:
+        return len(self.vocabulary) if self.vocabulary is not None else int(self.vectorizer.n_features)
+
+    def _is_linear(self) -> bool:
+        parts = self.read.parts
+        return all(len(block) == 1 for block in self.read.blocks) and all(
+            part.transform is None and [kind for kind, _, _ in _factors(part)] == ["linear"] for part in parts
+        )
+
+    def _rows(self, documents: Sequence[list[str]]) -> Any:
+        rows = self.vectorizer.transform(documents)
+        for step in self.middle:
+            rows = step.transform(rows)
+        return rows
+
+    def _imported(self, text: str, words: list[str]) -> Imported:
+        function = self.read.function
+        assert function is not None
+        place = {word: k for k, word in enumerate(words)}
+        terms = [term for term in self.analyze(text) if term in place]
+
+        def of_presence(rows: Any) -> np.ndarray:
+            there = as_cells(rows) != 0
+            parts = []
+            for k in range(0, len(there), AT_ONCE):
+                documents = [[term for term in terms if own[place[term]]] for own in there[k : k + AT_ONCE]]
+                answer = np.asarray(function(self._rows(documents)), dtype=np.float64)
+                parts.append(answer.reshape(len(documents), -1))
+            return np.concatenate(parts)
+
+        blocks: list[Block] = []
+        reason = self.reason
+        if reason is None and words:
+            try:
+                blocks = self._blocks(terms, words)
+            except UnsupportedModelError as error:
+                reason = error
+        rows = np.vstack([np.ones(len(words)), np.zeros(len(words)), np.eye(len(words))[:7], 1 - np.eye(len(words))[:7]])
+        return Imported(
+            blocks,
+            self.read.explained,
+            list(words),
+            self.kind,
+            list(self.read.output_names),
+            of_presence,
+            reason,
+            unchecked=True,
+            rows=rows,
+            left_out=self._left_out() if blocks and self.length == "l2" else None,
+        )
+
+    def _left_out(self) -> np.ndarray:
+        """The largest error of a value by the rule for 1/sqrt(s), of each output: no coalition's sum is larger than the slopes'
+        Euclidean norm, by the inequality of Cauchy and Schwarz, and a value is a mean of differences of two."""
+        slopes = np.hstack([own[0].expansion._core.points.T @ own[0].expansion._core.coef for own in self.read.blocks])
+        return 2.0 * ROOT_ERROR * np.linalg.norm(slopes, axis=0)
+
+    def _blocks(self, terms: list[str], words: list[str]) -> list[Block]:
+        """The model of the text as expansions over which words are there."""
+        full, empty = (as_cells(self._rows([own])).ravel().astype(np.float64) for own in (terms, []))
+        varying = np.flatnonzero(full != empty)
+        if self.vocabulary is not None:
+            word_of = {self.vocabulary[word]: k for k, word in enumerate(words)}
+        else:
+            columns = [self.vectorizer.transform([[word]]).indices[0] for word in words]
+            word_of = {int(column): k for k, column in enumerate(columns)}
+            if len(word_of) < len(words):
+                raise UnsupportedModelError("words of the text share a column of the HashingVectorizer")
+        own = [word_of[self.owner_of[j]] for j in varying]
+        if self.length == "l2":
+            return [[part] for (read,) in self.read.blocks for part in _scaled_linear(read, full[varying], varying, own)]
+        return [[_restricted(part, full, empty, varying, own) for part in block] for block in self.read.blocks]
+
+
+def _factors(part: Part) -> list[tuple[str, list[int], dict[str, list[float]]]]:
+    """The factors of an expansion whose kernel is one product."""
+    terms = _core.kernel_terms(part.expansion._core.kernel)
+    if len(terms) > 1 or terms[0][0] != 1.0:
+        raise UnsupportedModelError("the kernel behind the vectoriser is a sum, of whose words there are no exact values")
+    return [(kind, columns, dict(values)) for kind, columns, values in terms[0][1]]
+
+
+def _restricted(part: Part, full: np.ndarray, empty: np.ndarray, varying: np.ndarray, own: list[int]) -> Part:
+    """An expansion over the columns that words of the text change, where all others are as in the empty text."""
+    if part.transform is not None:
+        raise UnsupportedModelError("the model behind the vectoriser makes columns of its own")
+    core = part.expansion._core
+    width = core.points.shape[1]
+    fixed = np.setdiff1d(np.arange(width), varying)
+    points, coef, intercept = core.points, core.coef.copy(), np.array(core.intercept)
+    kernel: rk.Kernel | None = None
+    for kind, columns, values in _factors(part):
+        if columns != list(range(width)):
+            raise UnsupportedModelError("the kernel behind the vectoriser reads some columns alone")
+        factor, weights, shift = _restricted_factor(kind, values, points, empty, varying, fixed)
+        coef = coef * weights[:, None]
+        if shift is not None:
+            # A linear kernel is a sum over columns.
+            intercept = intercept + shift @ core.coef
+        kernel = factor if kernel is None else kernel * factor
+    assert kernel is not None
+    names = numbered(len(varying))
+    made = Expansion(kernel, points[:, varying], coef, intercept, feature_names=names, output_names=core.output_names)
+    low, high = empty[varying], full[varying]
+    transform = lambda rows: np.where(as_cells(rows)[:, own] != 0, high, low)
+    return Part(made, own, transform, has_rows=False, card=part.card)
+
+
+def _restricted_factor(
+    kind: str, values: dict[str, list[float]], points: np.ndarray, empty: np.ndarray, varying: np.ndarray, fixed: np.ndarray
+) -> tuple[rk.Kernel, np.ndarray, np.ndarray | None]:
+    """A factor over some columns, what the others multiply each point by, and for a linear one what they add."""
+    one = np.ones(len(points))
+    by_column = lambda name: np.broadcast_to(np.asarray(values[name], dtype=float), (points.shape[1],))
+    if kind in ("rbf", "laplacian"):
+        scales = by_column("length_scale" if "length_scale" in values else "lengthscale")
+        apart = np.abs(points[:, fixed] - empty[fixed]) / scales[fixed]
+        lost = np.exp(-0.5 * (apart**2).sum(axis=1)) if kind == "rbf" else np.exp(-apart.sum(axis=1))
+        return (rk.RBF if kind == "rbf" else rk.Laplacian)(scales[varying].tolist()), lost, None
+    plain = all(set(values[name]) <= {standard} for name, standard in (("center", 0.0), ("scale", 1.0)) if name in values)
+    if plain and kind == "linear":
+        return rk.Linear(), one, points[:, fixed] @ empty[fixed]
+    if plain and kind == "exponential_dot_product":
+        gamma = values["gamma"][0]
+        return rk.ExponentialDotProduct(gamma=gamma), np.exp(gamma * (points[:, fixed] @ empty[fixed])), None
+    if plain and kind == "polynomial" and not empty[fixed].any():
+        degree, gamma, coef0 = int(values["degree"][0]), values["gamma"][0], values["coef0"][0]
+        return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0), one, None
+    raise UnsupportedModelError(f"the kernel behind the vectoriser is {kind}, of whose words there are no exact values")
+
+
+def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, own: list[int]) -> list[Part]:
+    """A linear model of rows that are scaled to length 1, one part an output, where the text's row has these cells."""
+    core = part.expansion._core
+    slopes = (core.points.T @ core.coef)[varying]
+    grid = np.arange(LOWEST, 0.5 * math.log(42.0 / (row**2).min()) + STEP, STEP)
+    # Below the grid exponentials of s are 1, and their weights a geometric series.
+    rates = np.concatenate([[0.0], np.exp(2.0 * grid)])
+    weights = (
+        np.concatenate([[math.exp(LOWEST - STEP) / (1.0 - math.exp(-STEP))], np.exp(grid)]) * STEP * 2.0 / math.sqrt(math.pi)
+    )
+    width = len(varying)
+    kernel = rk.Linear(columns=list(range(width))) * rk.ExponentialDotProduct(columns=list(range(width, 2 * width)))
+    transform = lambda rows: np.tile((as_cells(rows)[:, own] != 0).astype(np.float64), (1, 2))
+    parts = []
+    for output, name in enumerate(core.output_names):
+        points = np.hstack([np.tile(slopes[:, output] * row, (len(rates), 1)), -np.outer(rates, row**2)])
+        made = Expansion(kernel, points, weights, core.intercept[output], output_names=[name])
+        parts.append(Part(made, [*own, *own], transform, has_rows=False, card=part.card))
+    return parts
+
+
+# Other models ------------------------------------------------------------------------------------------------------
+
+
+def _is_over_texts(model: Any) -> bool:
+    """Whether a Gaussian process of scikit-learn was fitted on texts, with a kernel of one's own."""
+    if not type(model).__module__.startswith("sklearn.gaussian_process"):
+        return False
+    process = getattr(model, "base_estimator_", model)
+    process = getattr(process, "estimators_", [process])[0] if not hasattr(process, "X_train_") else process
+    rows = getattr(process, "X_train_", None)
+    return rows is not None and np.ndim(rows) == 1 and all(isinstance(one, str) for one in rows)
+
+
+def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
+    """A model of texts that are taken apart into words here."""
+    pattern = re.compile(r"\w+")
+    kind = type(model).__name__
+    reason = UnsupportedModelError(f"a {kind} of whole texts is not read, so its values come from calls of its predictions")
+    read = read_predictions(model, reason)
+    function, explained = read.function, read.explained
+    if link == "logit":
+        function, explained = log_odds(model), "log-odds of the probabilities"
+    assert function is not None
+
+    def imported(text: str, words: list[str]) -> Imported:
+        pieces = re.split(r"(\w+)", text)
+        place = {word: k for k, word in enumerate(words)}
+
+        def without(there: np.ndarray) -> str:
+            kept = "".join(piece for piece in pieces if piece not in place or there[place[piece]])
+            return text if there.all() else re.sub(r"\s+", " ", kept).strip()
+
+        of_presence = lambda rows: function([without(own) for own in as_cells(rows) != 0])
+        return Imported([], explained, list(words), kind, list(read.output_names), of_presence, reason)
+
+    return Texts(pattern.findall, lambda word: True, imported, kind, explained, str(reason))

@@ -1,0 +1,153 @@
+"""Models of PyTorch as functions of rows: modules, GPyTorch's Gaussian processes, BoTorch's models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ._core import UnsupportedModelError
+from ._data import as_cells, as_numbers, numbered
+from ._imported import Imported
+
+#: Rows that a model is asked about at once: GPyTorch makes a square matrix of them.
+AT_ONCE = 512
+
+#: Training rows beyond which GPyTorch takes approximate solutions, and keeps them, unless told not to.
+EXACT_SIZE = 800
+
+
+def is_torch(model: Any) -> bool:
+    """Whether ``model`` is a module of PyTorch, without importing it."""
+    return _is_from(model, "torch.nn.")
+
+
+def _is_from(model: Any, package: str) -> bool:
+    return any(kind.__module__.startswith(package) for kind in type(model).__mro__)
+
+
+def read_torch(model: Any) -> Imported:
+    """A module: a Gaussian process as expansions if its kernel is known, and any other as a function of rows."""
+    kind = type(model).__name__
+    is_model = _is_from(model, "gpytorch.models.") or _is_from(model, "botorch.models.model")
+    if is_model:
+        from ._gpytorch import read
+
+        return read(model, function_of(model))
+    if _is_from(model, "gpytorch."):
+        raise UnsupportedModelError(f"a {kind} of GPyTorch is not an ExactGP or another model: its predictions are not known")
+    refusal = UnsupportedModelError(f"the kernel of a {kind} of PyTorch is not known: its outputs are asked for")
+    return Imported([], "output", [], kind, [], function_of(model), refusal)
+
+
+def function_of(model: Any) -> Callable[[Any], np.ndarray]:
+    """The outputs of a module at rows, (n,) or (n, outputs); of a model with a posterior, its mean."""
+
+    def function(rows: Any) -> np.ndarray:
+        numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
+        with evaluated(model):
+            parts = [_answer(model, tensor_of(numbers[k : k + AT_ONCE], model)) for k in range(0, len(numbers), AT_ONCE)]
+        return np.concatenate(parts) if parts else np.empty((0, 1))
+
+    return function
+
+
+def posterior_mean(model: Any) -> Callable[[Any], np.ndarray]:
+    """The posterior mean of a process of one output in the units of its targets, (n,), at rows in the user's columns."""
+
+    def function(rows: Any) -> np.ndarray:
+        numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
+        parts = []
+        with evaluated(model):
+            for k in range(0, len(numbers), AT_ONCE):
+                inputs = tensor_of(numbers[k : k + AT_ONCE], model)
+                inputs = model.transform_inputs(inputs) if hasattr(model, "transform_inputs") else inputs
+                parts.append(model(inputs).mean.cpu().double().numpy())
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    return function
+
+
+def _answer(model: Any, rows: Any) -> np.ndarray:
+    import torch
+
+    if _is_from(model, "botorch.models."):
+        try:
+            posterior = model.posterior(rows)
+            # Fully Bayesian models average over draws of their parameters.
+            mean = posterior.mixture_mean if hasattr(posterior, "mixture_mean") else posterior.mean
+        except NotImplementedError:
+            transform = type(getattr(model, "outcome_transform", model)).__name__
+            raise UnsupportedModelError(
+                f"the posterior of the {type(model).__name__} has no mean, as its outcome is transformed by {transform}: "
+                "explain a model without it, or a function of rows, such as the median of the posterior"
+            ) from None
+    elif hasattr(model, "models") and _is_from(model, "gpytorch.models."):
+        return np.column_stack([_answer(member, rows) for member in model.models])
+    else:
+        found = model(rows)
+        mean = found if isinstance(found, torch.Tensor) else found.mean
+        if mean.ndim == 2 and _is_from(model, "gpytorch.models.") and len(found.event_shape) == 1:
+            # A batch of processes, one an output.
+            mean = mean.mT
+    answer = mean.detach().cpu().double().numpy()
+    if answer.ndim not in (1, 2) or len(answer) != len(rows):
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} answers to {len(rows)} rows with the shape {answer.shape}: one number a row, or one a "
+            "row and output, is needed"
+        )
+    return answer
+
+
+def tensor_of(rows: np.ndarray, model: Any) -> Any:
+    """Rows in the model's precision, where it is."""
+    import torch
+
+    known = next((one for one in [*model.parameters(), *model.buffers()] if one.is_floating_point()), None)
+    return torch.as_tensor(rows) if known is None else torch.as_tensor(rows, dtype=known.dtype, device=known.device)
+
+
+@contextmanager
+def evaluated(model: Any) -> Iterator[None]:
+    """Within it the model predicts, without gradients and without approximate solutions; afterwards it is as before."""
+    import torch
+
+    modes = [(module, module.training) for module in model.modules()]
+    was_training = model.training
+    strategies = _set_aside(model)
+    model.eval()
+    try:
+        with torch.no_grad(), _exact():
+            yield
+    finally:
+        # Models of BoTorch change their training rows with the mode.
+        model.train(was_training)
+        for module, mode in modes:
+            module.training = mode
+        for module, strategy in strategies:
+            module.prediction_strategy = strategy
+
+
+def _set_aside(model: Any) -> list[tuple[Any, Any]]:
+    """What large processes keep of approximate solutions, taken from them."""
+    found = []
+    for module in model.modules():
+        strategy = getattr(module, "prediction_strategy", None)
+        targets = getattr(module, "train_targets", None)
+        if strategy is not None and targets is not None and targets.shape[-1] > EXACT_SIZE:
+            found.append((module, strategy))
+            module.prediction_strategy = None
+    return found
+
+
+@contextmanager
+def _exact() -> Iterator[None]:
+    try:
+        import gpytorch
+    except ImportError:
+        yield
+        return
+    with gpytorch.settings.fast_computations(False, False, False), gpytorch.settings.debug(False):
+        yield
