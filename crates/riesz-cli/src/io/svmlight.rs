@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(rows.header(), ["label", "x0", "x1", "x2"]);
         assert_eq!(rows.place("x7"), Some(8));
         assert!(rows.notes()[0].contains("from 1") && rows.notes()[1].contains("qid"));
-        let chunk = rows.next(&[0, 3, 1, 8], 2).unwrap();
+        let chunk = rows.next(&[0, 3, 1, 8], 2).unwrap().unwrap();
         assert_eq!(chunk.lines, [2, 4]);
         let numbers: Vec<Vec<f64>> = chunk
             .columns
@@ -252,8 +252,8 @@ mod tests {
             })
             .collect();
         assert_eq!(numbers, [vec![1.0, -1.0], vec![-2.0, 0.0], vec![0.5, 0.0], vec![0.0, 0.0]]);
-        assert_eq!(rows.next(&[0], 9).unwrap().rows, 1);
-        assert!(rows.next(&[0], 9).is_none());
+        assert_eq!(rows.next(&[0], 9).unwrap().unwrap().rows, 1);
+        assert!(rows.next(&[0], 9).unwrap().is_none());
         let zero = open("1 0:5 1:6\n", &["a", "b", "c"]).unwrap();
         assert_eq!(zero.header(), ["label", "a", "b", "c"]);
         assert!(zero.notes()[0].contains("from 0, which is column a") && zero.place("x7").is_none());

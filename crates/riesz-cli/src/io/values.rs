@@ -122,7 +122,7 @@ mod tests {
     use riesz::{Column, Exactness, Table};
 
     use super::*;
-    use crate::io::input::{ReadOptions, TableFile};
+    use crate::io::input::TableFile;
 
     /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from `numbers` by turns.
     fn example(numbers: &[f64], exactness: Exactness) -> Explanation {

@@ -657,7 +657,8 @@ mod tests {
         let number = |k: usize| 0.55 + 0.45 * (0.7 * k as f64 + (k * k % 17) as f64).sin();
         let side = |from: usize| (0..(players + 1) * rows).map(|k| number(from + k)).collect::<Vec<_>>();
         let (mut a, mut b) = (side(0), side(31));
-        (a[players * rows..].fill(1.0), b[players * rows..].fill(1.0));
+        a[players * rows..].fill(1.0);
+        b[players * rows..].fill(1.0);
         let mut active: Vec<u32> = (0..players as u32).collect();
         active.resize(players.next_multiple_of(4), players as u32);
         let weights = [Lanes::splat(0.3), Lanes::splat(-1.7)];
