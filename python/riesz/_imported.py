@@ -84,6 +84,8 @@ class Imported:
     tolerance: float = TOLERANCE
     #: Whether differences are relative to each prediction alone, as those of products are, and not to the largest one.
     is_product: bool = False
+    #: How far the model's own kernel values may be off by rounding.
+    rounding: float = 0.0
     #: Whether the model's prediction is its user's code, which may do more than what was read. Then the model is estimated, and
     #: otherwise a model that differs from its expansions is refused.
     may_do_more: bool = False
@@ -135,6 +137,8 @@ class Read:
     rows: np.ndarray | None = None
     #: Whether differences are relative to each output alone.
     is_product: bool = False
+    #: How far the model's own kernel values may be off by rounding.
+    rounding: float = 0.0
 
     def blocks(self) -> list[Block]:
         """The expansions, over the user's own columns."""
@@ -166,6 +170,7 @@ def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
         unchecked=True,
         rows=rows,
         is_product=read.is_product,
+        rounding=read.rounding,
     )
 
 
@@ -243,8 +248,9 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
     -------
     UnsupportedModelError or None
         The error to raise where a prediction differs by more than ``imported.tolerance`` (:data:`SINGLE_TOLERANCE` for rows in
-        single precision) of the largest prediction and of 1e-4 of the sum of the absolute dual coefficients, as sums of large
-        terms lose digits.
+        single precision) of the largest prediction. As sums of large terms lose digits, 1e-4 of the sum of the absolute dual
+        coefficients is added to it, and 1e-7 of their sum times the kernel; and to the difference ``imported.rounding`` of the
+        sum of the absolute coefficients.
     """
     assert imported.function is not None
     # The model's own sums may lose digits in single precision, where rows are.
@@ -260,7 +266,9 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
     size: Any = np.abs(expected) + 1e-290
     if not imported.is_product:
         coefficients = sum(np.abs(part.expansion.coef).sum() for part in imported.parts)
-        size = size.max(initial=0.0) + 1e-4 * coefficients
+        terms = sum(np.abs(_absolute_sum(part.expansion._core, own)).max() for part, own in zip(imported.parts, rows))
+        lost = 1e-4 * coefficients + 1e-7 * terms + imported.rounding / imported.tolerance * coefficients
+        size = size.max(initial=0.0) + lost
     is_single = any(str(kind) in ("float32", "Float32") for kind in getattr(plain, "dtypes", []))
     tolerance = max(imported.tolerance, SINGLE_TOLERANCE) if is_single else imported.tolerance
     with np.errstate(invalid="ignore"):
@@ -273,6 +281,12 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
         "explained: it may have been changed after it was fitted, or do more than riesz reads; its answers can be explained, "
         "riesz.Explainer(model.predict, background)"
     )
+
+
+def _absolute_sum(core: _core.Expansion, rows: np.ndarray) -> np.ndarray:
+    """The sums of an expansion with the absolute values of its coefficients, without the intercept."""
+    points, coef = (core.feature_names, core.levels, core.points), np.abs(core.coef)
+    return _core.Expansion(core.kernel, points, coef, [0.0] * coef.shape[1], core.output_names).predict(rows)
 
 
 def outputs_of(blocks: Sequence[Block]) -> int:

@@ -122,7 +122,16 @@ def _kernel_ridge(model):
         kernel = pairwise_kernel(model.kernel, dense.shape[1], model.gamma, model.degree, model.coef0, type(model).__name__)
         return [expansion_of(model, kernel, dense, coef, 0.0, outputs)]
 
-    return Read("prediction", outputs, model.predict, expansions)
+    return Read("prediction", outputs, model.predict, expansions, rounding=_lost_by_distances(model))
+
+
+def _lost_by_distances(model: Any) -> float:
+    """How far a Gaussian kernel of squared distances is off that are differences of squared norms, as scikit-learn's are."""
+    if model.kernel != "rbf":
+        return 0.0
+    points = model.X_fit_.toarray() if hasattr(model.X_fit_, "toarray") else np.asarray(model.X_fit_, dtype=np.float64)
+    gamma = 1.0 / points.shape[1] if model.gamma is None else model.gamma
+    return float(gamma * 16.0 * np.finfo(float).eps * (points**2).sum(axis=1).max())
 
 
 def _svm_kernel(model):

@@ -286,6 +286,7 @@ def test_processes_over_objects_are_told_what_to_give():
                 riesz.Explainer(model, background)
 
 
+@pytest.mark.filterwarnings("ignore:Solver terminated early")
 def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
     """At training rows this one agrees with its kernel."""
     X, y = data
@@ -300,6 +301,11 @@ def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
         assert riesz.Explainer(model.predict, far[:4])(far[:1]).certificate.holds
         del model.predict
         assert riesz.Explainer(model, far)(far[:1]).certificate.holds
+    # Sums of large terms lose digits, as those of columns that are not scaled.
+    rows = 1e6 * (X + 10.0)
+    assert riesz.Explainer(SVC(kernel="linear", max_iter=500).fit(rows, y > 0), rows)(rows[:2]).shape == (2, 4)
+    apart = KernelRidge(kernel="rbf", alpha=1e-6).fit(X + 5000.0, y)
+    assert riesz.Explainer(apart, X + 5000.0)(X[:2] + 5000.0).shape == (2, 4)
     # Labels of rows are no places.
     frame = pd.DataFrame(X, index=np.linspace(5.0, 0.1, len(X)), columns=list("abcd"))
     assert riesz.Explainer(SVR().fit(frame, y), frame)(frame[:2]).certificate.holds
