@@ -11,15 +11,15 @@ use crate::causal_sets::{confound, is_back_door, is_front_door, some_effect};
 use crate::common::Stream;
 
 /// For each node the probability of yes by its parents' values, the bits of a number.
-type Tables = Vec<Vec<f64>>;
+pub type Tables = Vec<Vec<f64>>;
 
-fn tables(net: &Net, s: &mut Stream) -> Tables {
+pub fn tables(net: &Net, s: &mut Stream) -> Tables {
     let parents = |v: usize| net.arrows.iter().filter(|e| e.1 == v).count();
     (0..net.nodes).map(|v| (0..1 << parents(v)).map(|_| 0.1 + 0.8 * s.uniform()).collect()).collect()
 }
 
 /// The probability of each state, bit v of which is the value of v; `forced` are set from outside.
-fn joint(net: &Net, tables: &Tables, forced: &BTreeMap<usize, usize>) -> Vec<f64> {
+pub fn joint(net: &Net, tables: &Tables, forced: &BTreeMap<usize, usize>) -> Vec<f64> {
     let parents: Vec<Vec<usize>> =
         (0..net.nodes).map(|v| net.arrows.iter().filter(|e| e.1 == v).map(|e| e.0).collect()).collect();
     (0..1_usize << net.nodes)
@@ -40,21 +40,21 @@ fn joint(net: &Net, tables: &Tables, forced: &BTreeMap<usize, usize>) -> Vec<f64
 }
 
 /// The probability that the nodes of `mask` have the values of `state`.
-fn share(joint: &[f64], mask: usize, state: usize) -> f64 {
+pub fn share(joint: &[f64], mask: usize, state: usize) -> f64 {
     joint.iter().enumerate().filter(|(other, _)| (other ^ state) & mask == 0).map(|(_, p)| p).sum()
 }
 
 /// p(`of` | `given`), all at their values in `state`.
-fn conditional(joint: &[f64], of: usize, given: usize, state: usize) -> f64 {
+pub fn conditional(joint: &[f64], of: usize, given: usize, state: usize) -> f64 {
     share(joint, of | given, state) / share(joint, given, state)
 }
 
-fn mask(names: &[String]) -> usize {
+pub fn mask(names: &[String]) -> usize {
     names.iter().fold(0, |mask, name| mask | 1 << number(name))
 }
 
 /// All values of the nodes of a mask.
-fn states(mask: usize) -> Vec<usize> {
+pub fn states(mask: usize) -> Vec<usize> {
     (0..=mask).filter(|state| state & !mask == 0).collect()
 }
 

@@ -16,6 +16,7 @@ mod causal_optimise;
 mod causal_people;
 mod causal_published;
 mod causal_refusals;
+mod causal_sequential;
 mod causal_sets;
 mod causal_support;
 mod causal_worlds;
