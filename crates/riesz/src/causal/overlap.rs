@@ -1,8 +1,11 @@
 //! Whether people like those asked about were ever treated as is asked: positivity.
 //!
-//! An effect that is averaged over covariates asks of each person what another treatment would do, and rows tell that only where people with such covariates were treated so. Where
-//! covariates all but decide treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief and not a finding.
+//! An effect that is averaged over covariates asks of each person what another treatment would do, and rows
+//! tell that only where people with such covariates were treated so. Where covariates all but decide
+//! treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief
+//! and not a finding.
 
+use super::people::People;
 use super::process::Process;
 use super::start::{LEARNT, at_most, few, of_numbers};
 use crate::error::Result;
@@ -23,6 +26,32 @@ pub(super) struct Overlap {
     treatments: Vec<Expected>,
 }
 
+/// For whom treatments were near: of the population, or of rows whose covariates came about before the
+/// treatment.
+#[derive(Debug, Clone)]
+pub(super) struct Positivity {
+    pub overlap: Overlap,
+    /// The places of its treatments among all of them.
+    pub columns: Vec<usize>,
+    /// Covariates of rows that stand for the population; `None` for the population's own.
+    pub rows: Option<Table>,
+}
+
+impl Positivity {
+    /// As [`Overlap::shares`], of all treatments of a query.
+    pub fn shares(&self, people: Option<&People>, asked: &Table) -> Vec<f64> {
+        let asked = asked.select_columns(&self.columns);
+        match (&self.rows, people) {
+            (Some(rows), _) => {
+                let weights = vec![1.0 / rows.rows() as f64; rows.rows()];
+                self.overlap.shares(rows, &weights, &asked)
+            }
+            (None, Some(people)) => self.overlap.shares(&people.covariates, &people.weights, &asked),
+            (None, None) => vec![1.0; asked.rows()],
+        }
+    }
+}
+
 /// A treatment as a regression on covariates.
 #[derive(Debug, Clone)]
 enum Expected {
@@ -32,7 +61,8 @@ enum Expected {
     Levels(Vec<Option<Process>>),
 }
 
-/// The best Gaussian process of numbers by covariates; `None` where all are the same, or those of some rows (a level that hardly any has).
+/// The best Gaussian process of numbers by covariates; `None` where all are the same, or those of some rows
+/// (a level that hardly any has).
 fn regression(covariates: &Table, t: &[f64], watch: Watch<'_>) -> Result<Option<Process>> {
     let (_, variance) = mean_variance(t);
     if variance == 0.0 {
@@ -79,7 +109,8 @@ impl Overlap {
         Ok(Self { treatments: each.collect::<Result<_>>()? })
     }
 
-    /// Of people with these covariates, who count by weights, the share for whom each row of treatments is near: all of its columns are.
+    /// Of people with these covariates, who count by weights, the share for whom each row of treatments is
+    /// near: all of its columns are.
     pub fn shares(&self, people: &Table, weights: &[f64], asked: &Table) -> Vec<f64> {
         // Whom a regression counts less than nothing is nobody.
         let weights: Vec<f64> = weights.iter().map(|own| own.max(0.0)).collect();

@@ -109,6 +109,10 @@ fn sets_are_those_of_the_definitions() {
                         assert_eq!(all_of(through, others), minimal(&front), "{graph}");
                         counts[2] += 1 + usize::from(through.len() > 1);
                     }
+                    // Which sequences are admissible is tested with them.
+                    How::Sequential { steps } => {
+                        assert!(back.is_empty() && front.is_empty() && steps.len() > 1);
+                    }
                     other => panic!("{other:?}"),
                 }
             }
