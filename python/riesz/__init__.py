@@ -95,7 +95,7 @@ def __getattr__(name: str):
         from .aggregate import AggregateGaussianProcess
 
         return AggregateGaussianProcess
-    if name in ("CausalEstimate", "CausalFusion", "MediatorShares"):
+    if name in ("CausalEffect", "CausalEstimate", "CausalFusion", "MediatorShares"):
         from . import fusion
 
         return getattr(fusion, name)
@@ -115,4 +115,12 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return [*globals(), *_ESTIMATORS, "CausalFusion", "PreferenceClassifier", "PreferenceClusters", "feature_selection"]
+    return [
+        *globals(),
+        *_ESTIMATORS,
+        "CausalEffect",
+        "CausalFusion",
+        "PreferenceClassifier",
+        "PreferenceClusters",
+        "feature_selection",
+    ]
