@@ -151,7 +151,7 @@ impl Effect {
         let open = self.people.as_ref().and_then(|people| people.open).unwrap_or(0.0);
         standing.iter_mut().for_each(|own| (own.people, own.overlap) = (1.0 - open, 1.0));
         for positivity in self.positivity.iter() {
-            let near = positivity.shares(self.people.as_ref(), treatments);
+            let near = positivity.shares(self.people.as_ref(), treatments)?;
             standing.iter_mut().zip(near).for_each(|(own, near)| own.overlap = own.overlap.min(near));
         }
         if means.len() > 1 {

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fit::evidence::{self, with_priors};
 use crate::kernel::mean_variance;
 use crate::stop::Watch;
-use crate::table::{ColumnKind, Table};
+use crate::table::{Column, ColumnKind, Table};
 
 /// Treatments that are at most so many standard deviations from what covariates lead one to expect are near.
 const NEAR: f64 = 2.0;
@@ -35,20 +35,29 @@ pub(super) struct Positivity {
     pub columns: Vec<usize>,
     /// Covariates of rows that stand for the population; `None` for the population's own.
     pub rows: Option<Table>,
+    /// Columns of mediators, of a front door: `overlap` is then that of these given the treatments, and a query asks
+    /// for the mediators that its treatments lead one to expect.
+    pub mediators: Option<Vec<Column>>,
 }
 
 impl Positivity {
     /// As [`Overlap::shares`], of all treatments of a query.
-    pub fn shares(&self, people: Option<&People>, asked: &Table) -> Vec<f64> {
-        let asked = asked.select_columns(&self.columns);
-        match (&self.rows, people) {
+    ///
+    /// # Errors
+    /// As [`Table::from_column_major`].
+    pub fn shares(&self, people: Option<&People>, asked: &Table) -> Result<Vec<f64>> {
+        let mut asked = asked.select_columns(&self.columns);
+        if let Some(mediators) = &self.mediators {
+            asked = self.overlap.most_expected(mediators, &asked)?;
+        }
+        Ok(match (&self.rows, people) {
             (Some(rows), _) => {
                 let weights = vec![1.0 / rows.rows() as f64; rows.rows()];
                 self.overlap.shares(rows, &weights, &asked)
             }
             (None, Some(people)) => self.overlap.shares(&people.covariates, &people.weights, &asked),
             (None, None) => vec![1.0; asked.rows()],
-        }
+        })
     }
 }
 
@@ -107,6 +116,23 @@ impl Overlap {
             })
         });
         Ok(Self { treatments: each.collect::<Result<_>>()? })
+    }
+
+    /// What covariates lead one to expect: numbers, and the most probable levels.
+    fn most_expected(&self, columns: &[Column], covariates: &Table) -> Result<Table> {
+        let values = self.treatments.iter().flat_map(|own| {
+            let expected = own.expected(covariates);
+            (0..covariates.rows())
+                .map(|i| match own {
+                    Expected::Number(..) => expected[0][i],
+                    Expected::Levels(_) => {
+                        let probable = |a: &usize, b: &usize| expected[*a][i].total_cmp(&expected[*b][i]);
+                        (0..expected.len()).max_by(probable).unwrap_or(0) as f64
+                    }
+                })
+                .collect::<Vec<_>>()
+        });
+        Table::from_column_major(columns.to_vec(), covariates.rows(), values.collect())
     }
 
     /// Of people with these covariates, who count by weights, the share for whom each row of treatments is

@@ -111,7 +111,7 @@ impl Fusion {
             Study { treatments, route: Route::BackDoor(others), .. } => {
                 let columns = (0..treatments.width()).collect();
                 let overlap = Overlap::new(treatments, others, self.watch())?;
-                vec![Positivity { overlap, columns, rows: None }]
+                vec![Positivity { overlap, columns, rows: None, mediators: None }]
             }
             _ => Vec::new(),
         };

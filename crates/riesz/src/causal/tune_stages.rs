@@ -109,7 +109,8 @@ impl Fusion {
         Ok((found.iter().map(of).collect(), effective))
     }
 
-    /// Which treatments the covariates before them lead one to expect, stage by stage.
+    /// Which treatments the covariates before them lead one to expect, stage by stage; and which mediators of a front
+    /// door the treatments do.
     fn positivity(&self, table: &SingleTable) -> Result<Vec<Positivity>> {
         let mut all = Vec::new();
         for stage in table.stages.iter().filter(|stage| !stage.treatments.is_empty()) {
@@ -124,6 +125,20 @@ impl Fusion {
                 overlap: Overlap::new(&treatments, &covariates, self.watch())?,
                 columns: stage.treatments.iter().filter_map(place).collect(),
                 rows: (!stage.history.is_empty()).then_some(covariates),
+                mediators: None,
+            });
+        }
+        // A front door asks for mediators of one treatment at the other treatments that rows have.
+        for stage in &table.stages[1..] {
+            if stage.averaged.is_empty() {
+                continue;
+            }
+            let (mediators, rows) = (table.select(&stage.history)?, table.select(&stage.averaged)?);
+            all.push(Positivity {
+                overlap: Overlap::new(&mediators, &rows, self.watch())?,
+                columns: (0..table.treatments.len()).collect(),
+                rows: Some(rows),
+                mediators: Some(mediators.columns().to_vec()),
             });
         }
         Ok(all)

@@ -354,6 +354,12 @@ fn effects_of_linear_models_are_found() {
     assert!(matches!(&found.how, How::FrontDoor { through, .. } if *through == names("m")));
     near(&effect, &slope(&effect, "x"), &named(&[("x", &[-0.5, 0.0, 0.5])]), &[1.2; 3], 0.4);
     assert!(effect.of(&Whom::Treated(named(&[("x", &[0.0])])), &stop).is_err());
+    // Where the treatment all but decides the mediator, nobody with another one had it: no overlap.
+    let decided = add(&[(0.8, &x), (0.05, &e())]);
+    let y = add(&[(1.5, &decided), (1.0, &u), (0.3, &e())]);
+    let (_, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &decided)]);
+    let told = effect.at(&named(&[("x", &[-1.0, 0.0, 1.0])])).unwrap();
+    assert!(told.standing.iter().all(|own| own.overlap < 0.3 && !own.supported()), "{:?}", told.standing);
     // In time: v follows a, and b follows v; y = a + 2 b + 1.5 v, v = 0.7 a + z.
     let z = e();
     let a = add(&[(0.6, &z), (1.0, &e())]);
