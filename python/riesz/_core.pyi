@@ -35,6 +35,7 @@ __all__ = [
     "counted_units",
     "effect_doubts",
     "effect_page",
+    "effect_stages",
     "explain_duels",
     "factors",
     "fit",
@@ -759,7 +760,13 @@ def fuse(
     seed: int,
     shared: _Rows | None = None,
     landmarks: int | None = None,
+    single: tuple[list[_Stage], list[str]] | None = None,
 ) -> CausalEffect: ...
+
+# The names of a stage's history, treatments and averaged columns.
+_Stage = tuple[list[str], list[str], list[str]]
+
+def effect_stages(graph: _Graph | None, query: str) -> list[_Stage]: ...
 def needed_columns(graph: _Graph | None, query: str) -> list[list[str]]: ...
 def gather_studies(
     graph: _Graph | None, query: str, tables: list[list[tuple[str, list[str] | None, list[float]]]]

@@ -1,4 +1,4 @@
-"""Experiments that start from an effect across studies: which treatments to try next, and what is believed after some."""
+"""Experiments that start from an effect: which treatments to try next, and what is believed after some."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from . import _core
 from ._asking import Columns, estimated
 from ._data import _listed
 from ._effect import CausalEstimate
+from ._samples import Rows
 from ._studies import cells_of
 from ._suggestions import Choice, Suggestions, Trials, by_treatment, no_trials, suggested, with_trials
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Experiments:
-    """What :class:`riesz.CausalFusion` has of experiments."""
+    """What :class:`riesz.CausalEffect` has of experiments."""
 
     if TYPE_CHECKING:
         outcome: str
@@ -28,7 +29,7 @@ class Experiments:
 
         def _columns(self) -> Columns: ...
         def _expected(self) -> str: ...
-        def _fitted(self) -> tuple[Any, ...]: ...
+        def _treatment_rows(self) -> Rows: ...
         def _core_effect(self) -> _core.CausalEffect: ...
 
     def suggest(
@@ -83,7 +84,7 @@ class Experiments:
 
     def reset(self) -> Self:
         """Forgets all experiments."""
-        self._trials = no_trials(self._fitted()[0][0][0])
+        self._trials = no_trials(self._treatment_rows())
         return self
 
     @property
@@ -108,7 +109,7 @@ class Experiments:
         if candidates is not None and bounds:
             raise ValueError("candidates and bounds exclude one another: give one")
         rows = None if candidates is None else self._columns().treated(candidates, "candidates")
-        return Choice(self._core_effect(), self._fitted()[0][0][0], self._trials_so_far(), rows, bounds, costs)
+        return Choice(self._core_effect(), self._treatment_rows(), self._trials_so_far(), rows, bounds, costs)
 
 
 def suggest_among(
@@ -124,7 +125,7 @@ def suggest_among(
     random_state: int = 0,
 ) -> Suggestions:
     """Which of several sets of treatments to try next, and at what: each model has the effect of one set on the same outcome, and
-    the best worth for its cost wins. ``costs`` are one a model; the rest is as in :meth:`riesz.CausalFusion.suggest`."""
+    the best worth for its cost wins. ``costs`` are one a model; the rest is as in :meth:`riesz.CausalEffect.suggest`."""
     models = list(models)
     outcomes = sorted({str(own.outcome) for own in models})
     if len(outcomes) != 1:

@@ -550,5 +550,5 @@ COMPOSERS: dict[str, Callable[[Any], Imported]] = {
     "sklearn.OneVsOneClassifier": _one_vs_one,
     "riesz.AggregateCountProcess": lambda model: model._imported(),
     "riesz.AggregateGaussianProcess": lambda model: model._imported(),
-    "riesz.CausalFusion": lambda model: model._imported(),
+    "riesz.CausalEffect": lambda model: model._imported(),
 }

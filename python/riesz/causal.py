@@ -53,7 +53,7 @@ class Identification:
     treatments: tuple[str, ...]
     without_effect: tuple[str, ...]
     outcome: str
-    #: "back_door", "front_door", "randomized" or "constant".
+    #: "back_door", "front_door", "sequential", "randomized" or "constant".
     how: str
     #: Columns of the first study that are adjusted for; with a front door those within each value of which it holds.
     adjust: tuple[str, ...]
@@ -71,6 +71,8 @@ class Identification:
     #: Columns that are in no use because the graph does not know them.
     unknown: tuple[str, ...]
     _says: str = field(compare=False)
+    #: With "sequential" the treatments in causal order, each with the covariates that are added before it.
+    steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __str__(self) -> str:
         return f"{self._says}; assumed: {'; '.join(self.assumptions)}"
@@ -98,8 +100,8 @@ def identify(
     the first study, which a graph checks; ``randomized`` says that treatments were assigned by chance there. ``differs``
     names, by a study's number from 1 or as ``"study 2"``, variables that come about differently in it.
 
-    Raises ``ValueError`` with a path that stays open and what would help, where the effect is not identified by a back door
-    or a front door.
+    With one study, several treatments are also adjusted for one after the other (sequential back-door): see ``steps``.
+    Raises ``ValueError`` with a path that stays open and what would help, where the effect is not identified.
     """
     return answered(*asked(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
 
@@ -191,4 +193,5 @@ def _identification(answer: dict[str, Any], says: str) -> Identification:
         assumptions=tuple(answer["assumptions"]),
         unknown=tuple(answer["unknown"]),
         _says=says,
+        steps=tuple((step["treatment"], tuple(step["adjust"])) for step in how.get("steps", ())),
     )

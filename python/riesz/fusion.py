@@ -1,12 +1,23 @@
-"""Causal data fusion: what a treatment does to an outcome that no study measured beside it.
+"""Causal effects: what a treatment does to an outcome, from one table that has both or across studies that nobody joined.
 
-One study measured treatment and mediator, another the mediator and the outcome. A :class:`CausalFusion` says what the treatment
-does to the outcome, and how sure that is:
+A :class:`CausalEffect` of one table adjusts for covariates, goes through mediators, or adjusts before treatment after treatment,
+as the graph says:
 
 >>> import numpy as np
 >>> import pandas as pd
 >>> import riesz
 >>> rng = np.random.default_rng(0)
+>>> age = rng.normal(size=100)
+>>> dose = age + rng.normal(size=100)
+>>> data = pd.DataFrame({"age": age, "dose": dose, "size": 2 * age - dose + 0.2 * rng.normal(size=100)})
+>>> model = riesz.CausalEffect("age -> dose; age -> size; dose -> size", treatment="dose", outcome="size", random_state=0)
+>>> effect = model.fit(data).effect(1.0, baseline=0.0)
+>>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
+True
+
+Across studies, one measured treatment and mediator, another the mediator and the outcome. :class:`CausalFusion` is the same
+estimator under the name that the field has for this:
+
 >>> age = rng.normal(size=80)
 >>> dose = age + rng.normal(size=80)
 >>> study1 = pd.DataFrame({"age": age, "dose": dose, "psa": age - 0.5 * dose + 0.2 * rng.normal(size=80)})
@@ -22,8 +33,8 @@ True
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -47,23 +58,49 @@ from ._suggestions import Suggestions, no_trials
 from .causal import answered, asked
 from .estimators import _count
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 #: So many rows of a study stand for all, where means over them are asked for.
 _SOME = 1000
 
-__all__ = ["CausalEstimate", "CausalFusion", "MediatorShares", "Suggestions", "suggest_among"]
+__all__ = ["CausalEffect", "CausalEstimate", "CausalFusion", "MediatorShares", "Suggestions", "suggest_among"]
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class CausalFusion(Experiments, BaseEstimator):
-    """The effect of a treatment on an outcome, ``E[outcome | do(treatment)]``, from studies none of which measured both.
+class CausalEffect(Experiments, BaseEstimator):
+    """The effect of a treatment on an outcome, ``E[outcome | do(treatment)]``, with a joint band.
 
-    Study 1 has the treatments, the last study the outcome, and each shares columns with the next (mediators). Whether and how the
-    effect follows is what :func:`riesz.causal.identify` says; what does not follow is refused. Each study is a Gaussian process,
-    and how unsure each is adds up (Chau 2023, with the moments of Dance and Bloem-Reddy 2024). A band covers what is not known
-    because there are few rows; it does not cover a wrong graph.
+    It is learnt from **one table** that has treatment and outcome, or from **several studies** none of which has both. Whether
+    and how the effect is identified is what :func:`riesz.causal.identify` says; an effect that is not identified is refused.
+
+    From one table the outcome is a Gaussian process of treatments and covariates. A back-door effect averages it over the
+    covariates, a front-door effect over mediators given the treatment, and the effect of several treatments in time over the
+    later covariates given the earlier ones (the g-formula, by iterated conditional expectations). Of several studies, study 1 has
+    the treatments, the last study the outcome, and each shares columns with the next (mediators); each is a Gaussian process, and
+    their uncertainties add up (Chau 2023, with the moments of Dance and Bloem-Reddy 2024). A band covers the uncertainty that
+    comes from few or noisy rows; it does not cover a wrong graph.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import riesz
+    >>> rng = np.random.default_rng(0)
+    >>> severity = rng.normal(size=200)
+    >>> treated = (severity + rng.normal(size=200) > 0).astype(float)
+    >>> days = 10 + 3 * severity - 2 * treated + rng.normal(size=200)
+    >>> data = pd.DataFrame({"severity": severity, "treated": treated, "days": days})
+    >>> graph = "severity -> treated; severity -> days; treated -> days"
+    >>> model = riesz.CausalEffect(graph, treatment="treated", outcome="days", random_state=0).fit(data)
+    >>> print(model.identification_)  # doctest: +ELLIPSIS
+    back-door, adjusting for severity; assumed: ...
+    >>> average_effect = model.effect(1, baseline=0)
+    >>> bool(abs(average_effect.mean[0] + 2) < 3 * average_effect.sd[0])
+    True
 
     Parameters
     ----------
@@ -73,7 +110,7 @@ class CausalFusion(Experiments, BaseEstimator):
     treatment : str or list of str
     outcome : str
     adjust : str or list of str, optional
-        Columns of study 1 to adjust for. A graph checks them, as it does ``front_door``.
+        Columns of the table, or of study 1, to adjust for. A graph checks them, as it does ``front_door``.
     front_door : str or list of str, optional
         Columns of study 1 through which all of the effect passes.
     randomized : bool, default False
@@ -133,30 +170,40 @@ class CausalFusion(Experiments, BaseEstimator):
         self.landmarks = landmarks
         self.random_state = random_state
 
-    def fit(self, studies: Sequence[Any], y: Any = None) -> CausalFusion:
-        """Learns the effect from two or more data frames, the first with the treatments, the last with the outcome. ``y`` is not
-        used. Rows without a value in a column that is needed are left out, with a warning. Takes O(n³) for n rows of a study."""
-        if not isinstance(studies, (list, tuple)) or len(studies) < 2:
-            told = f"a list of {len(studies)}" if isinstance(studies, (list, tuple)) else f"a {type(studies).__name__}"
-            raise ValueError(f"studies is {told}: give a list of two data frames or more, one a study")
+    def fit(self, studies: Any, y: Any = None) -> Self:
+        """Learns the effect from one data frame with treatments, outcome and what is adjusted for, or from a list of data frames,
+        one a study, the first with the treatments, the last with the outcome. ``y`` is not used. Rows without a value in a column
+        that is needed are left out, with a warning. Takes O(n³) for n rows."""
+        told = f"a list of {len(studies)}" if isinstance(studies, (list, tuple)) else f"a {type(studies).__name__}"
+        studies = list(studies) if isinstance(studies, (list, tuple)) else [studies]
         draws = _count("draws", self.draws, 0)
         landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
         tables = [columns_of(collected(own), f"study {k + 1}") for k, own in enumerate(studies)]
         headers = [list(own) for own in tables]
+        if len(tables) < 2 and not (tables and str(self.outcome) in headers[0]):
+            raise ValueError(
+                f"studies is {told}: give a list of two data frames or more, one a study; or one data frame that has treatment "
+                f"and outcome, of which '{self.outcome}' is no column"
+            )
         ways = self.adjust, self.front_door, self.randomized, self.differs
         question = asked(self.graph, self.treatment, self.outcome, headers, *ways)
         found = answered(*question)
         read = read_studies(tables, *question)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._fitted_on = (read.leading, read.points, read.outcome, draws, seed, read.shared, landmarks)
-        others = () if found.front_door else tuple(sorted(found.adjust))
-        passive = tuple(found.bridges[-1].passive)
+        self._fitted_on: tuple[Any, ...] = (read.leading, read.points, read.outcome, draws, seed, read.shared, landmarks)
+        stages = _core.effect_stages(*question)
+        if stages:
+            self._fitted_on += ((stages, list(found.treatments)),)
+            others = tuple(stages[0][2])
+        else:
+            others = () if found.front_door else tuple(sorted(found.adjust))
+        passive = tuple(found.bridges[-1].passive) if found.bridges else ()
         self._known = Columns(found.treatments, str(self.outcome), others, passive, read.levels, found._says)
         self._fused = _core.fuse(*self._fitted_on)
         self._seen: _core.CausalEffect | None = None
-        self._trials = no_trials(read.leading[0][0])
         self.identification_, self._question = found, question
         self.treatments_ = found.treatments
+        self._trials = no_trials(self._treatment_rows())
         self.unmatched_ = read.unmatched
         self.n_features_in_ = len(found.treatments)
         self.feature_names_in_ = np.array(found.treatments, dtype=object)
@@ -180,11 +227,11 @@ class CausalFusion(Experiments, BaseEstimator):
         the columns of ``treatments_``. ``baseline``, one such row, makes it the contrast: the effect less that at the baseline,
         with the standard deviation of that.
 
-        It is the mean effect on all people of study 1, or on others, where study 1 is adjusted for covariates: on those of whom
-        some covariates are these, ``given={"age": 60}``; on those who were treated so, ``among={"dose": 0.1}`` or, with one
-        treatment, ``among=0.1``; or on a ``population``, a data frame of the covariates, whose members count by ``weights``, one
-        each or the name of their column, by default alike. Of those given or treated so it counts how unsure it is who they are;
-        a population is taken as it is.
+        It is the mean effect on all people of the table or of study 1, or on others, where that is adjusted for covariates: on
+        those of whom some covariates are these, ``given={"age": 60}``; on those who were treated so, ``among={"dose": 0.1}`` or,
+        with one treatment, ``among=0.1``; or on a ``population``, a data frame of the covariates, whose members count by
+        ``weights``, one each or the name of their column, by default alike. Of those given or treated so it counts how unsure it
+        is who they are; a population is taken as it is.
         """
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
         asked = self._columns().asked(grid, baseline, "grid")
@@ -241,6 +288,8 @@ class CausalFusion(Experiments, BaseEstimator):
         everywhere where there are more), says what mediators could have been; ``how`` is as in :class:`riesz.Explainer`,
         ``game="functional"`` for one that needs no background; the rest is as in :meth:`effect`. How mediators move one another
         is not asked: all of an effect goes through the last one of a chain."""
+        if self._is_single_table():
+            raise ValueError("mediators that studies share: the effect is from one table, and leads through none of them")
         mediators = self._rows_of(1, mediators_alone=True)
         if background is None and "game" not in how:
             background = cells(_some(mediators))
@@ -299,26 +348,32 @@ class CausalFusion(Experiments, BaseEstimator):
         """Writes a self-contained HTML page: the answer, how it follows and what must hold, the curve with its band and where
         studies do not tell it, which study leaves it unsure, and the numbers.
 
-        ``grid`` is by default 50 doses over the middle 95 % of those of study 1, or its levels; else as :meth:`effect`."""
+        ``grid`` is by default 50 doses over the middle 95 % of those of the table or of study 1, or its levels; of several
+        treatments all combinations of their quartiles; else as :meth:`effect`."""
         check_ending(path, (".html", ".htm"), "report writes HTML")
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
-        leading, points, outcome, draws, seed, shared, landmarks = self._fitted()
-        if grid is None and len(self.treatments_) > 1:
-            raise ValueError(f"grid = None: say at which treatments, {_listed(self.treatments_)}")
-        at = Rows(*_core.usual_doses(leading[0][0])) if grid is None else self._columns().treated(grid, "grid")
+        leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
+        at = Rows(*_core.usual_doses(self._treatment_rows())) if grid is None else self._columns().treated(grid, "grid")
         base = None if baseline is None else one(self._columns().treated(baseline, "baseline"), "baseline")
         facts = [("draws of hyper-parameters", str(draws)), ("seed", str(seed)), ("software", f"riesz {_core.__version__}")]
         if landmarks is not None:
             facts.insert(1, ("landmarks", str(landmarks)))
-        says = whom.removeprefix(" of ") or "all people of study 1", self.unmatched_, list(self.warnings_), facts
+        everybody = f"all people of {'the table' if self._is_single_table() else 'study 1'}"
+        says = whom.removeprefix(" of ") or everybody, self.unmatched_, list(self.warnings_), facts
         about = *self._question, leading, points, outcome, shared
         write(path, _core.effect_page(about, fused, at, says, level, base).encode())
 
     def as_seen(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
-        """What would be taken for the effect if study 1 had been an experiment: ``E[outcome | treatment]`` as study 1 has
+        """What would be taken for the effect if the table or study 1 had been an experiment: ``E[outcome | treatment]`` as it has
         treatments, with no covariate adjusted for. The effect less this is what confounding does. Fits once more where it is
         first asked for."""
-        leading, points, outcome, draws, seed, shared, landmarks = self._fitted()
+        leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
+        if self._seen is None and self._is_single_table():
+            stages, treatments = self._fitted_on[7]
+            if stages == [([], treatments, [])]:
+                raise ValueError("nothing is adjusted for: the effect is as it is seen")
+            stages = [([], treatments, [])]
+            self._seen = _core.fuse([], self._treatment_rows(), outcome, draws, seed, None, landmarks, (stages, treatments))
         if self._seen is None:
             if leading[0][1] == "direct":
                 raise ValueError("nothing is adjusted for: the effect is as it is seen")
@@ -335,6 +390,18 @@ class CausalFusion(Experiments, BaseEstimator):
         check_is_fitted(self)
         return self._fitted_on
 
+    def _is_single_table(self) -> bool:
+        return len(self._fitted()) > 7
+
+    def _treatment_rows(self) -> Rows:
+        """The treatments of the table, or of study 1."""
+        leading, points = self._fitted()[:2]
+        if leading:
+            return leading[0][0]
+        places = [list(points.names).index(name) for name in self.treatments_]
+        levels = [points.levels[place] for place in places]
+        return Rows(list(self.treatments_), levels, np.ascontiguousarray(points.numbers[:, places]))
+
     def _rows_of(self, k: int, mediators_alone: bool = False) -> Rows:
         """What study ``k``, from 0, is told by."""
         leading, points = self._fitted()[:2]
@@ -350,9 +417,8 @@ class CausalFusion(Experiments, BaseEstimator):
         )
 
     def _studied(self) -> np.ndarray:
-        """The treatments of study 1."""
-        check_is_fitted(self)
-        return cells(self._fitted_on[0][0][0])
+        """The treatments of the table, or of study 1, as an array."""
+        return cells(self._treatment_rows())
 
     def _core_effect(self) -> _core.CausalEffect:
         check_is_fitted(self)
@@ -425,6 +491,11 @@ class CausalFusion(Experiments, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         return {**state, "_fused": None, "_seen": None} if "_fused" in state else state
+
+
+class CausalFusion(CausalEffect):
+    """:class:`CausalEffect` under the name that the field has for effects across studies (causal data fusion). Both names take
+    one table or several studies, with the same parameters, methods and numbers."""
 
 
 def _some(rows: Rows) -> Rows:

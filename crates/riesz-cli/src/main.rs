@@ -39,7 +39,7 @@ Examples:
   riesz anova m.riesz train.csv --of age -o age.svg           what a feature does alone
   riesz compare a.csv b.csv -o differ.html                    what makes two samples differ
   riesz depend data.csv --target price                        what a column depends on
-  riesz fuse s1.csv s2.csv --treatment dose --outcome volume --randomized
+  riesz effect data.csv --graph 'age -> dose; age -> y; dose -> y' --treatment dose --outcome y
   riesz inspect m.riesz                                       what is in the file";
 
 /// Kernel machines that explain themselves with exact Shapley values.
@@ -79,8 +79,9 @@ pub enum Command {
     Downscale(Box<downscale::Args>),
     /// Ask a causal graph whether an effect follows from what studies measured
     Graph(Box<graph::Args>),
-    /// Learn what a treatment does from studies of which none measured it beside the outcome
-    Fuse(Box<fuse::Args>),
+    /// Estimate the causal effect of a treatment on an outcome, from one table or across studies
+    #[command(visible_alias = "fuse")]
+    Effect(Box<fuse::Args>),
     /// Draw an explanation
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
@@ -167,7 +168,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Prefer(args) => prefer::run(&args, global, console),
         Command::Downscale(args) => downscale::run(&args, global, console),
         Command::Graph(args) => graph::run(&args, global, console),
-        Command::Fuse(args) => fuse::run(&args, global, console),
+        Command::Effect(args) => fuse::run(&args, global, console),
         Command::Plot(args) => plot::run(&args, global),
         Command::Report(args) => report::run(&args, global, console),
         Command::Inspect(args) => inspect::run(&args, global),

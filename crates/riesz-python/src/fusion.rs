@@ -6,8 +6,8 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::causal::{
-    Effect, Estimand, Form, Fusion, Measure, Measured, Published, Route, Standing, Studies, Study, Sums,
-    USUAL_DOSES, Whom, doubts, gather,
+    Effect, Estimand, Form, Fusion, Measure, Measured, Published, Route, SingleTable, Stage, Standing,
+    Studies, Study, Sums, USUAL_DOSES, Whom, doubts, gather, usual_combinations,
 };
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Matrix, Table};
@@ -228,9 +228,20 @@ fn studies(
     Ok(Studies { studies, points: sample(points)?, outcome })
 }
 
-/// Learns an effect from studies; `shared` are covariates that the last two share.
+/// A stage of an effect from one table: the names of its history, treatments and averaged columns.
+type StageNames = (Vec<String>, Vec<String>, Vec<String>);
+
+/// The stages of an effect from one table; none of an effect across studies.
 #[pyfunction]
-#[pyo3(signature = (leading, points, outcome, draws, seed, shared=None, landmarks=None))]
+pub fn effect_stages(graph: Option<Given>, query: &str) -> PyResult<Vec<StageNames>> {
+    let found = Question::new(graph, query)?.found;
+    let stages = if found.is_single_table() { found.stages() } else { Vec::new() };
+    Ok(stages.into_iter().map(|own| (own.history, own.treatments, own.averaged)).collect())
+}
+
+/// Learns an effect from studies; `shared` are covariates that the last two share. From one table, which `points` then are, it takes `single`: its stages, and the names of all treatments.
+#[pyfunction]
+#[pyo3(signature = (leading, points, outcome, draws, seed, shared=None, landmarks=None, single=None))]
 #[allow(clippy::too_many_arguments, reason = "called with what a fit in Python keeps")]
 pub fn fuse(
     py: Python<'_>,
@@ -241,11 +252,23 @@ pub fn fuse(
     seed: u64,
     shared: Option<NamedRows<'_>>,
     landmarks: Option<usize>,
+    single: Option<(Vec<StageNames>, Vec<String>)>,
 ) -> PyResult<CausalEffect> {
-    let given = studies(leading, points, outcome, shared)?;
     let fusion = Fusion { draws, seed, landmarks, ..Fusion::default() };
     let stop = Arc::clone(&fusion.stop);
-    let effect = interruptible(py, &Threads::all(), &stop, move || fusion.fit(&given))?.map_err(raise)?;
+    let effect = match single {
+        Some((stages, treatments)) => {
+            let stage = |(history, treatments, averaged)| Stage { history, treatments, averaged };
+            let stages = stages.into_iter().map(stage).collect();
+            let table = SingleTable { stages, treatments, rows: sample(points)?, outcome };
+            interruptible(py, &Threads::all(), &stop, move || fusion.fit_table(&table))?
+        }
+        None => {
+            let given = studies(leading, points, outcome, shared)?;
+            interruptible(py, &Threads::all(), &stop, move || fusion.fit(&given))?
+        }
+    };
+    let effect = effect.map_err(raise)?;
     Ok(CausalEffect { effect: Arc::new(effect) })
 }
 
@@ -313,7 +336,12 @@ pub fn effect_doubts(
 #[pyfunction]
 #[pyo3(signature = (treatments, count=USUAL_DOSES))]
 pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<Told3> {
-    rows(py, &riesz::causal::usual_doses(&sample(treatments)?, count).map_err(raise)?)
+    let treatments = sample(treatments)?;
+    let usual = match treatments.width() {
+        1 => riesz::causal::usual_doses(&treatments, count),
+        _ => usual_combinations(&treatments),
+    };
+    rows(py, &usual.map_err(raise)?)
 }
 
 /// What a page is about: the question, and the studies as [`fuse`] takes them.

@@ -659,7 +659,8 @@ mod _core {
 
     #[pymodule_export]
     use super::fusion::{
-        CausalEffect, effect_doubts, effect_page, fuse, gather_studies, needed_columns, usual_doses,
+        CausalEffect, effect_doubts, effect_page, effect_stages, fuse, gather_studies, needed_columns,
+        usual_doses,
     };
 
     #[pymodule_export]

@@ -52,8 +52,12 @@ impl EffectPage<'_> {
         assigned(self.at, row)
     }
 
-    /// The doses of the first study, if there is one treatment.
+    /// The doses of the first study, or of the one table, if there is one treatment.
     pub(crate) fn doses(&self) -> &[f64] {
+        if let ([name], true) = (&self.found.treatments[..], self.found.is_single_table()) {
+            let points = &self.studies.points;
+            return points.index_of(name).map_or(&[], |j| points.column(j));
+        }
         self.studies.studies.first().map_or(&[], |first| first.treatments.column(0))
     }
 
@@ -64,7 +68,8 @@ impl EffectPage<'_> {
         let by_mean = |a: &&usize, b: &&usize| self.effect.mean[**a].total_cmp(&self.effect.mean[**b]);
         let (Some(&low), Some(&high)) = (told.iter().min_by(by_mean), told.iter().max_by(by_mean)) else {
             return format!(
-                "The studies do not tell the effect on {} at any of these treatments: what is shown there is what the model makes of rows far away.",
+                "{} do not tell the effect on {} at any of these treatments: what is shown there is what the model makes of rows far away.",
+                if self.found.is_single_table() { "The data" } else { "The studies" },
                 self.found.outcome
             );
         };
@@ -81,8 +86,9 @@ impl EffectPage<'_> {
         let beyond = match told.len() == supported.len() {
             true => String::new(),
             false => format!(
-                " Of {} treatments the studies tell {}; elsewhere it is what the model makes of rows far away.",
+                " Of {} treatments {} tell {}; elsewhere it is what the model makes of rows far away.",
                 supported.len(),
+                if self.found.is_single_table() { "the data" } else { "the studies" },
                 told.len()
             ),
         };

@@ -47,7 +47,7 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     let mut columns: Vec<String> = page.at.columns().iter().map(|column| column.name.clone()).collect();
     columns.extend(["mean", "sd"].map(String::from));
     columns.push(format!("{} % interval", number(100.0 * page.level)));
-    columns.push("told by the studies".into());
+    columns.push(if page.found.is_single_table() { "supported" } else { "told by the studies" }.into());
     columns.extend(effect.causes.iter().map(|(cause, _)| format!("sd, {cause}")));
     columns.extend(["resolved by study 1", "by those after it", "overlap"].map(String::from));
     // Equal decimals, so that numbers of a column can be compared at a glance.
@@ -70,8 +70,10 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
         })
         .collect();
     let title = format!("The effect of {} on {}", listed(&found.treatments), found.outcome);
+    let single = page.found.is_single_table();
     let context = context! {
         title,
+        single,
         answer => page.answer(),
         doubts => page.doubts.iter().map(|text| capital(text)).collect::<Vec<_>>(),
         says => says(page),
@@ -107,10 +109,10 @@ fn says(page: &EffectPage<'_>) -> String {
     let level = number(100.0 * page.level);
     if page.is_curve() {
         return format!(
-            "{what}, with a {level} % band. Small strokes are doses that people of study 1 had. Where the field is hatched, the studies do not tell it."
+            "{what}, with a {level} % band. Small strokes are doses that people had. Where the field is hatched, the data do not tell it."
         );
     }
-    format!("{what}, with {level} % intervals. Where a line is hatched, the studies do not tell it.")
+    format!("{what}, with {level} % intervals. Where a line is hatched, the data do not tell it.")
 }
 
 /// What leaves the effect unsure, in a sentence.
@@ -121,10 +123,11 @@ fn unsure(shares: &[(Cause, f64)]) -> String {
     };
     let remedy = match cause {
         Cause::Study(k) => format!("more rows of study {} would help most", k + 1),
+        Cause::Outcome | Cause::Stage(_) => "more rows would help most".into(),
         Cause::Interaction => {
             "study 1 leads where the next one knows little, and rows of that would help most there".into()
         }
-        Cause::Adjustment => "more people in study 1 would help most".into(),
+        Cause::Adjustment => "more people would help most".into(),
         Cause::Hyperparameters => "more rows of any study would tell how smooth it is".into(),
     };
     format!(
@@ -136,6 +139,21 @@ fn unsure(shares: &[(Cause, f64)]) -> String {
 /// What a cause is.
 fn meaning(cause: Cause, page: &EffectPage<'_>) -> String {
     match cause {
+        Cause::Outcome => format!(
+            "what {} is, given treatments and covariates, is known by few rows, or noisy ones",
+            page.found.outcome
+        ),
+        Cause::Stage(k) => format!(
+            "what stage {} of the table says, how {} come about, is known by few rows, or noisy ones",
+            k + 1,
+            page.found.stages().get(k + 1).map_or_else(String::new, |next| listed(&next.history))
+        ),
+        Cause::Adjustment if page.found.is_single_table() => {
+            "who happens to be in the table, over whom the effect is averaged".into()
+        }
+        Cause::Interaction if page.found.is_single_table() => {
+            "a stage may lead to where the next one knows little".into()
+        }
         Cause::Study(0) => {
             "what treatments do to what studies share is known by few rows, or noisy ones".into()
         }
@@ -159,6 +177,9 @@ fn meaning(cause: Cause, page: &EffectPage<'_>) -> String {
 fn studies(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
     let names =
         |table: &Table| listed(table.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>());
+    if page.found.is_single_table() {
+        return stages(page);
+    }
     let mut all: Vec<_> = page
         .studies
         .studies
@@ -179,8 +200,34 @@ fn studies(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
     all
 }
 
+/// What each stage of one table says.
+fn stages(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
+    let stages = page.found.stages();
+    let each = stages.iter().enumerate().map(|(k, own)| {
+        let by = listed(own.columns());
+        let averaged = match own.averaged.is_empty() {
+            true => String::new(),
+            false => format!(", averaged over {}", listed(&own.averaged)),
+        };
+        let what = match stages.get(k + 1) {
+            None => format!("the mean of {}", page.found.outcome),
+            Some(next) => {
+                let new: Vec<&String> =
+                    next.history.iter().filter(|name| !own.columns().contains(name)).collect();
+                format!("how {} come about", listed(new))
+            }
+        };
+        let says = format!("{what}, given {by}{averaged}");
+        context! { name => format!("stage {}", k + 1), rows => page.studies.points.rows(), says }
+    });
+    each.collect()
+}
+
 /// How far studies know the same values of what they share.
 fn matched(page: &EffectPage<'_>) -> String {
+    if page.found.is_single_table() {
+        return "Each stage is a regression by all these rows, in which what is averaged over keeps the values that people of the table have.".into();
+    }
     if page.unmatched.values().all(|share| *share == 0.0) {
         return "Of what studies share, none has values beyond those of the study after it.".into();
     }

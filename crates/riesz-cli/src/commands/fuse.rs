@@ -1,4 +1,4 @@
-//! `riesz fuse`: what a treatment does to an outcome that no study measured beside it, and which one to try next.
+//! `riesz effect`, also called `riesz fuse`: the causal effect of a treatment on an outcome, from one table that has both or across studies, and which treatment to try next.
 
 mod asked;
 mod effect;
@@ -12,7 +12,7 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::failure::Result;
 
-/// Arguments of `fuse`, whose files may be studies or, first of all, `suggest`.
+/// Arguments of `effect`, whose files may be studies or, first of all, `suggest`.
 #[derive(Debug)]
 pub enum Args {
     /// Say the effect.

@@ -9,6 +9,7 @@ mod discrepancy;
 mod downscale;
 mod downscale_bags;
 mod downscale_operators;
+mod effect;
 mod fuse;
 mod fuse_suggest;
 mod graph;

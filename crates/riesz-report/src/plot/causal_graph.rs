@@ -18,7 +18,9 @@ fn role(found: &Identification, graph: &Graph, name: &str) -> (Paint, &'static s
         () if is(&found.treatments) || is(&found.without_effect) => (Paint::Up, "treatment"),
         () if found.outcome == name => (Paint::Down, "outcome"),
         () if is(through) => (Paint::Level(4), "front door"),
-        () if is(found.adjustment()) => (Paint::Level(4), "adjusted for"),
+        () if is(found.adjustment()) || found.stages().iter().any(|stage| is(&stage.columns())) => {
+            (Paint::Level(4), "adjusted for")
+        }
         () if found.bridges.iter().any(|bridge| is(&bridge.mediators)) => {
             (Paint::Level(2), "shared by studies")
         }

@@ -102,7 +102,7 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     canvas.rules(&rug, Paint::Ink, if rug.len() > 300 { 0.25 } else { 0.6 });
     let mut keys = vec![(Paint::Down, format!("mean, {} % band", format::number(100.0 * page.level)))];
     if !told.iter().all(|told| *told) {
-        keys.push((Paint::Muted, "hatched: not told by the studies".into()));
+        keys.push((Paint::Muted, "hatched: not told by the data".into()));
     }
     legend_lines(&mut canvas, (right, top - 15.0), &keys, right - left);
     // Below, the variance by cause.
@@ -128,7 +128,7 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     }
     canvas.text(((left + right) / 2.0, below + 32.0), name, Anchor::Middle, Paint::Muted, right - left);
     let about = format!(
-        "{} Small strokes are doses of study 1. Below, what share of the variance is due to what.",
+        "{} Small strokes are doses that people had. Below, what share of the variance is due to what.",
         page.answer()
     );
     canvas.finish(width, below + 44.0, &capital(&page.axis()), &about, "")

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::formula::EffectFormula;
 use super::graph::near;
+use super::sequential::SequentialStep;
 use crate::error::{Error, Refusal, Result};
 use crate::refusal::and;
 
@@ -100,6 +101,11 @@ pub enum How {
         /// Lists of variables each of which, measured too, would give an adjustment.
         would_help: Vec<Vec<String>>,
     },
+    /// One treatment after the other, each by adjusting for covariates that are measured before it and may be effects of earlier treatments (the g-formula).
+    Sequential {
+        /// The treatments in causal order, each with the covariates that are added before it.
+        steps: Vec<SequentialStep>,
+    },
 }
 
 /// What ties a study to the next.
@@ -154,10 +160,10 @@ pub struct Identification {
 }
 
 impl Identification {
-    /// The columns of the first study that are adjusted for.
+    /// The columns of the first study that are adjusted for, of all treatments at once; a sequential adjustment has [`steps`](How::Sequential) instead.
     pub fn adjustment(&self) -> &[String] {
         match &self.how {
-            How::Constant | How::Formula { .. } => &[],
+            How::Constant | How::Formula { .. } | How::Sequential { .. } => &[],
             How::Randomized { adjust } | How::BackDoor { adjust, .. } => adjust,
             How::FrontDoor { given, .. } => given,
         }
@@ -211,6 +217,17 @@ impl fmt::Display for Identification {
             }
             How::Formula { formula, .. } => {
                 write!(f, "identified, but not by an adjustment that riesz estimates: {formula}")?;
+            }
+            How::Sequential { steps } => {
+                let each = steps.iter().map(|SequentialStep { treatment, adjust }| match adjust.is_empty() {
+                    true => treatment.clone(),
+                    false => format!("{} before {treatment}", and(adjust)),
+                });
+                write!(
+                    f,
+                    "sequential back-door, adjusting for {}",
+                    each.collect::<Vec<_>>().join(", then ")
+                )?;
             }
         }
         if self.source == Source::User {

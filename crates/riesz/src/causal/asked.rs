@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::effect::Effect;
+use super::effect::{Effect, Model};
 use super::link::Link;
 use super::people::{People, Whom};
 use super::reading::Reading;
@@ -20,7 +20,16 @@ impl Effect {
     /// [`Error::Unused`] where no covariates are averaged over; as [`Table::conform`]; [`Error::Parameter`] for weights that do not add up to 1, and more rows than one; [`Error::Interrupted`] once
     /// `stop` is set.
     pub fn of(&self, whom: &Whom, stop: &AtomicBool) -> Result<Self> {
-        let links: Vec<(f64, &Link)> = self.links().collect();
+        if let Some(found) = self.of_table(whom, stop) {
+            return found;
+        }
+        let links: Vec<(f64, &Link)> = self
+            .models()
+            .filter_map(|(weight, model)| match model {
+                Model::Link(link) => Some((weight, link)),
+                Model::Iterated(_) => None,
+            })
+            .collect();
         let blocks: Option<Vec<_>> = links.iter().map(|(_, link)| link.others.as_ref()).collect();
         let unused = |belongs: &str| Error::Unused {
             setting: "whom the effect is on".into(),
@@ -58,9 +67,38 @@ impl Effect {
             let with_rows = block.kernel.cross_gram(&block.rows, &people.covariates);
             let reading = Reading::of_members(&with_rows, &block.kernel, &people.covariates, &people.weights);
             let half = people.open.map(|open| half(link, &with_rows, open));
-            parts.push((*weight, link.read(reading, half)));
+            parts.push((*weight, Model::Link(link.read(reading, half))));
         }
         Ok(self.on(parts, people))
+    }
+
+    /// The same of an effect from one table; `None` for others.
+    fn of_table(&self, whom: &Whom, stop: &AtomicBool) -> Option<Result<Self>> {
+        let models = self.models().map(|(weight, model)| match model {
+            Model::Iterated(own) => Some((weight, own, own.covariates()?)),
+            Model::Link(_) => None,
+        });
+        let models: Vec<_> = models.collect::<Option<_>>()?;
+        let (_, first, averaged) = models.first()?;
+        let of = |members: &Table| {
+            let mut all = Matrix::zeros(members.rows(), members.rows());
+            for (weight, _, averaged) in &models {
+                let own = averaged.kernel.gram(members);
+                all.data_mut().iter_mut().zip(own.data()).for_each(|(all, own)| *all += weight * own);
+            }
+            all
+        };
+        let progress = crate::stop::Progress::default();
+        let landmarks = (!first.process().sees_rows()).then(|| first.process().points().rows());
+        let about = (&first.treatments, &averaged.rows);
+        let people = People::new(whom, about, &of, landmarks, Watch { stop, progress: &progress });
+        Some(people.map(|people| {
+            let parts = models
+                .iter()
+                .map(|(weight, own, _)| (*weight, Model::Iterated(Box::new(own.on(people.clone())))))
+                .collect();
+            self.on(parts, people)
+        }))
     }
 }
 

@@ -19,14 +19,31 @@ pub(super) fn assumptions(found: &Identification, differs: &BTreeMap<usize, Vec<
     }
     let (treatments, outcome) = (and(&found.treatments), &found.outcome);
     let first = found.bridges.first();
+    // A single table needs no number.
+    let within = if first.is_some() { "in study 1 " } else { "" };
+    let of_study = if first.is_some() { " in study 1" } else { "" };
     let affected = first.map_or_else(|| outcome.clone(), |bridge| and(&bridge.mediators));
     match &found.how {
         How::Constant => {}
         How::Randomized { .. } => {
             said.push(format!(
-                "{treatments} {} assigned by chance in study 1",
+                "{treatments} {} assigned by chance{of_study}",
                 if found.treatments.len() == 1 { "was" } else { "were" }
             ));
+        }
+        How::Sequential { steps } => {
+            let mut before: Vec<String> = Vec::new();
+            for step in steps {
+                before.extend(step.adjust.iter().cloned());
+                if !before.is_empty() {
+                    said.push(format!(
+                        "{within}every value of {} occurs at every value of {}",
+                        step.treatment,
+                        and(&before)
+                    ));
+                }
+                before.push(step.treatment.clone());
+            }
         }
         How::BackDoor { adjust, .. } => {
             if !by_graph {
@@ -35,7 +52,7 @@ pub(super) fn assumptions(found: &Identification, differs: &BTreeMap<usize, Vec<
                 } else {
                     format!("{} {} all that confounds", and(adjust), be(adjust))
                 };
-                said.push(format!("{all} {treatments} and {affected} in study 1"));
+                said.push(format!("{all} {treatments} and {affected}{of_study}"));
             }
             if !adjust.is_empty() && !by_graph {
                 said.push(format!("{treatments} does not affect {}", and(adjust)));
@@ -46,17 +63,17 @@ pub(super) fn assumptions(found: &Identification, differs: &BTreeMap<usize, Vec<
         }
         How::FrontDoor { through, .. } => {
             if !by_graph {
-                said.push(format!("{} carries the whole effect of {treatments} on {affected} in study 1, and nothing but {treatments} confounds it with either", and(through)));
+                said.push(format!("{} carries the whole effect of {treatments} on {affected}{of_study}, and nothing but {treatments} confounds it with either", and(through)));
             }
             said.push(format!(
-                "in study 1 every value of {} occurs at every value of {treatments}",
+                "{within}every value of {} occurs at every value of {treatments}",
                 and(through)
             ));
         }
     }
     let adjust = found.adjustment();
     if !adjust.is_empty() && !found.is_constant() {
-        said.push(format!("in study 1 every value of {treatments} occurs at every value of {}", and(adjust)));
+        said.push(format!("{within}every value of {treatments} occurs at every value of {}", and(adjust)));
     }
     if !by_graph {
         let stages: Vec<String> = found.bridges.iter().map(|bridge| and(&bridge.columns())).collect();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::answer::Identification;
-use super::effect::Effect;
+use super::effect::{Effect, Model};
 use super::link::{Link, Outcome};
 use crate::refusal::and;
 
@@ -41,6 +41,13 @@ pub enum Doubt {
         places: Vec<String>,
         /// The share of its rows that are there.
         share: f64,
+    },
+    /// An outcome of two classes, whose mean is a probability.
+    TwoClasses {
+        /// The outcome.
+        outcome: String,
+        /// The class that counts as 1.
+        positive: String,
     },
     /// A treatment that covariates all but decide.
     Decided {
@@ -106,7 +113,13 @@ pub fn doubts(found: &Identification, effect: &Effect, draws: usize) -> Vec<Doub
 
 /// The first study that has hardly any noise by all draws.
 fn without_noise(effect: &Effect) -> Option<usize> {
-    let quiet: Vec<Vec<bool>> = effect.links().map(|(_, link)| without_noise_by(link)).collect();
+    let quiet: Vec<Vec<bool>> = effect
+        .models()
+        .map(|(_, model)| match model {
+            Model::Link(link) => without_noise_by(link),
+            Model::Iterated(own) => vec![own.has_no_noise(NO_NOISE)],
+        })
+        .collect();
     (0..quiet.first().map_or(0, Vec::len)).find(|&study| quiet.iter().all(|own| own[study]))
 }
 
@@ -115,10 +128,7 @@ fn without_noise_by(link: &Link) -> Vec<bool> {
     let mut all = vec![link.ridge < NO_NOISE];
     match &link.outcome {
         Outcome::Link(next) => all.extend(without_noise_by(next)),
-        Outcome::Process(own) => {
-            let scale = own.kernel().diagonal(&own.points().select_rows(&[0]))[0];
-            all.push(own.noise() < NO_NOISE * scale);
-        }
+        Outcome::Process(own) => all.push(own.has_no_noise(NO_NOISE)),
     }
     all
 }
@@ -145,6 +155,11 @@ impl fmt::Display for Doubt {
                 places.join(" or "),
                 100.0 * share,
                 study + 1
+            ),
+            Self::TwoClasses { outcome, positive } => write!(
+                f,
+                "{outcome} has two classes: its mean is the probability of {positive}, and contrasts are differences of probabilities; \
+                 the regression has normal noise, so that intervals may reach beyond 0 and 1"
             ),
             Self::Decided { treatment, by, left } => write!(
                 f,

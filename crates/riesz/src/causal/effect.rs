@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::iterated::Iterated;
 use super::link::Link;
-use super::overlap::Overlap;
+use super::overlap::Positivity;
 use super::parts::{Cause, Parts, add, total};
 use super::people::People;
 use super::standing::Standing;
@@ -14,14 +15,23 @@ use crate::posterior::{Covariance, Functionals};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::table::Table;
 
+/// An effect by given parameters.
+#[derive(Debug, Clone)]
+pub(super) enum Model {
+    /// Through studies that lead to one another.
+    Link(Link),
+    /// By the stages of one table.
+    Iterated(Box<Iterated>),
+}
+
 /// An effect: a mixture over hyper-parameters.
 #[derive(Debug, Clone)]
 pub struct Effect {
-    parts: Vec<(f64, Link)>,
+    parts: Vec<(f64, Model)>,
     /// Whom it is on, where it is averaged over covariates.
     people: Option<People>,
-    /// Where it was learnt what treatments these lead one to expect.
-    overlap: Option<Arc<Overlap>>,
+    /// Where it was learnt what treatments covariates lead one to expect.
+    positivity: Arc<Vec<Positivity>>,
     /// Of the stage whose draws say least, as many draws of its hyper-parameters' posterior itself would say as much; infinite where none are drawn.
     effective: f64,
 }
@@ -40,33 +50,44 @@ pub struct Told {
 }
 
 impl Effect {
-    pub(super) fn new(parts: Vec<(f64, Link)>) -> Self {
-        let people = parts.first().and_then(|(_, link)| link.people.as_ref()).map(People::all);
-        Self { parts, people, overlap: None, effective: f64::INFINITY }
+    pub(super) fn new(parts: Vec<(f64, Model)>) -> Self {
+        let people = parts.first().and_then(|(_, model)| match model {
+            Model::Link(link) => link.people.as_ref().map(People::all),
+            Model::Iterated(own) => own.covariates().map(|averaged| averaged.people.clone()),
+        });
+        Self { parts, people, positivity: Arc::default(), effective: f64::INFINITY }
     }
 
     /// With what was learnt beside its numbers.
-    pub(super) fn knowing(self, overlap: Option<Overlap>, effective: f64) -> Self {
-        Self { overlap: overlap.map(Arc::new), effective, ..self }
+    pub(super) fn knowing(self, positivity: Vec<Positivity>, effective: f64) -> Self {
+        Self { positivity: Arc::new(positivity), effective, ..self }
     }
 
     /// The same effect on other people.
-    pub(super) fn on(&self, parts: Vec<(f64, Link)>, people: People) -> Self {
-        Self { parts, people: Some(people), overlap: self.overlap.clone(), effective: self.effective }
+    pub(super) fn on(&self, parts: Vec<(f64, Model)>, people: People) -> Self {
+        let positivity = Arc::clone(&self.positivity);
+        Self { parts, people: Some(people), positivity, effective: self.effective }
     }
 
-    pub(super) fn links(&self) -> impl Iterator<Item = (f64, &Link)> {
-        self.parts.iter().map(|(weight, link)| (*weight, link))
+    pub(super) fn models(&self) -> impl Iterator<Item = (f64, &Model)> {
+        self.parts.iter().map(|(weight, model)| (*weight, model))
     }
 
     /// The first study's treatments.
     pub fn treatments(&self) -> &Table {
-        &self.parts[0].1.treatments
+        match &self.parts[0].1 {
+            Model::Link(link) => &link.treatments,
+            Model::Iterated(own) => &own.treatments,
+        }
     }
 
     /// β₀, on average: the mean outcome, to which effects return where nothing is known.
     pub(super) fn constant(&self) -> f64 {
-        self.links().map(|(weight, link)| weight * link.outcome.constant()).sum()
+        let of = |model: &Model| match model {
+            Model::Link(link) => link.outcome.constant(),
+            Model::Iterated(own) => own.process().constant,
+        };
+        self.models().map(|(weight, model)| weight * of(model)).sum()
     }
 
     pub(super) fn people(&self) -> Option<&People> {
@@ -82,8 +103,12 @@ impl Effect {
     /// if that is more. The more, the less is known than by all rows.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
         let mut all: Vec<(usize, f64)> = Vec::new();
-        for (weight, link) in self.links() {
-            for (study, own) in link.unexplained() {
+        for (weight, model) in self.models() {
+            let each = match model {
+                Model::Link(link) => link.unexplained(),
+                Model::Iterated(own) => own.unexplained().map(|own| (0, own)).into_iter().collect(),
+            };
+            for (study, own) in each {
                 match all.iter_mut().find(|(other, _)| *other == study) {
                     Some((_, sum)) => *sum += weight * own,
                     None => all.push((study, weight * own)),
@@ -98,21 +123,24 @@ impl Effect {
     /// # Errors
     /// As [`Table::conform`].
     pub fn at(&self, treatments: &Table) -> Result<Told> {
-        self.mixture(treatments, |link, given| Ok(link.told(given)))
+        self.mixture(treatments, |model, treatments| match model {
+            Model::Link(link) => Ok(link.told(&link.queries(treatments)?)),
+            Model::Iterated(own) => Ok(own.told(treatments)),
+        })
     }
 
-    /// The mixture of what links tell: means, what is left open by cause, and how queries stand to the studies.
+    /// The mixture of what models tell: means, what is left open by cause, and how queries stand to the studies.
     pub(super) fn mixture(
         &self,
         treatments: &Table,
-        told: impl Fn(&Link, &Functionals) -> Result<(Vec<f64>, Parts, Vec<Standing>)>,
+        told: impl Fn(&Model, &Table) -> Result<(Vec<f64>, Parts, Vec<Standing>)>,
     ) -> Result<Told> {
         let q = treatments.rows();
         let (mut mean, mut means, mut causes) = (vec![0.0; q], Vec::new(), Parts::new());
-        let treatments = &treatments.conform(self.parts[0].1.points.columns())?;
+        let treatments = &treatments.conform(self.treatments().columns())?;
         let mut standing = vec![Standing::default(); q];
-        for (weight, link) in self.links() {
-            let (own, parts, stands) = told(link, &self.queries(link, treatments)?)?;
+        for (weight, model) in self.models() {
+            let (own, parts, stands) = told(model, treatments)?;
             mean.iter_mut().zip(&own).for_each(|(m, v)| *m += weight * v);
             means.push((weight, own));
             for (cause, part) in parts {
@@ -120,13 +148,11 @@ impl Effect {
             }
             standing.iter_mut().zip(stands).for_each(|(all, own)| all.add(weight, own));
         }
-        if let Some(people) = &self.people {
-            let near = self.overlap.as_ref();
-            let near = near.map(|own| own.shares(&people.covariates, &people.weights, treatments));
-            for (q, own) in standing.iter_mut().enumerate() {
-                own.people = 1.0 - people.open.unwrap_or(0.0);
-                own.overlap = near.as_ref().map_or(1.0, |near| near[q]);
-            }
+        let open = self.people.as_ref().and_then(|people| people.open).unwrap_or(0.0);
+        standing.iter_mut().for_each(|own| (own.people, own.overlap) = (1.0 - open, 1.0));
+        for positivity in self.positivity.iter() {
+            let near = positivity.shares(self.people.as_ref(), treatments)?;
+            standing.iter_mut().zip(near).for_each(|(own, near)| own.overlap = own.overlap.min(near));
         }
         if means.len() > 1 {
             let mut spread = Matrix::zeros(q, q);
@@ -143,12 +169,16 @@ impl Effect {
     }
 
     /// Joint draws of the effect of each row of treatments, rows × draws: of hyper-parameters, of the outcome where studies may lead, and of where they lead. Their tails are heavier than those of a
-    /// normal distribution with the covariance, but where studies share covariates, of which draws are normal. Cost besides that of [`at`](Self::at) (2n + m)³ for n rows of a study and m of the next.
+    /// normal distribution with the covariance, but where studies share covariates, and of an effect from one table: given hyper-parameters these draws are normal. Cost besides that of [`at`](Self::at) (2n + m)³ for n rows of a study and m of the next.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds.
     pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
-        let places = self.links().map(|(_, link)| link.places()).max().unwrap_or(0);
+        let places = self.models().map(|(_, model)| match model {
+            Model::Link(link) => link.places(),
+            Model::Iterated(_) => 0,
+        });
+        let places = places.max().unwrap_or(0);
         let joint = places + treatments.rows();
         crate::memory::check(
             "number of draws",
@@ -166,8 +196,12 @@ impl Effect {
             counts[part.unwrap_or(self.parts.len() - 1)] += 1;
         }
         let mut columns = Vec::new();
-        for ((_, link), count) in self.links().zip(counts).filter(|(_, count)| *count > 0) {
-            let drawn = link.sample(&self.queries(link, treatments)?, count, &mut random)?;
+        let treatments = &treatments.conform(self.treatments().columns())?;
+        for ((_, model), count) in self.models().zip(counts).filter(|(_, count)| *count > 0) {
+            let drawn = match model {
+                Model::Link(link) => link.sample(&link.queries(treatments)?, count, &mut random)?,
+                Model::Iterated(own) => own.sample(treatments, count, &mut random)?,
+            };
             columns.extend((0..count).map(|j| drawn.column(j)));
         }
         columns.shuffle(&mut random);
@@ -181,18 +215,24 @@ impl Effect {
     /// # Errors
     /// As [`Expansion::new`].
     pub fn posteriors(&self) -> Result<Vec<(f64, Expansion, Covariance)>> {
-        let each = self.links().map(|(weight, link)| {
-            let (model, covariance) = link.posterior()?;
+        let each = self.models().map(|(weight, model)| {
+            let (model, covariance) = match model {
+                Model::Link(link) => link.posterior()?,
+                Model::Iterated(own) => own.posterior()?,
+            };
             Ok((weight, model, covariance))
         });
         each.collect()
     }
+}
 
-    pub(super) fn queries(&self, link: &Link, treatments: &Table) -> Result<Functionals> {
-        let x = treatments.conform(link.points.columns())?;
+impl Link {
+    /// Treatments as functionals of the effect.
+    pub(super) fn queries(&self, treatments: &Table) -> Result<Functionals> {
+        let x = treatments.conform(self.points.columns())?;
         Ok(Functionals {
-            columns: link.kernel.cross_gram(&link.points, &x),
-            prior: link.kernel.gram(&x),
+            columns: self.kernel.cross_gram(&self.points, &x),
+            prior: self.kernel.gram(&x),
             constants: vec![1.0; x.rows()],
         })
     }

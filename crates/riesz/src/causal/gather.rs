@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::{How, Identification};
 use super::decided;
 use super::doubts::Doubt;
+use super::stages::Stage;
 use super::studies::{Route, Studies, Study};
 use crate::error::{Error, Refusal, Result, sized};
 use crate::table::{Column, ColumnKind, Table};
@@ -72,8 +73,14 @@ impl Identification {
             let (found, outcome) = (self.to_string(), self.outcome.clone());
             return Err(Error::causal(Refusal::NoEffect { found, outcome }));
         }
-        if self.bridges.is_empty() {
-            return Err(Error::TooFew { what: "the list of studies".into(), needed: 2, unit: "studies are" });
+        if self.is_single_table() {
+            let mut names: Vec<String> = self.treatments.clone();
+            for name in self.stages().iter().flat_map(Stage::columns).chain([self.outcome.clone()]) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            return Ok(vec![names]);
         }
         let mut passive: Vec<String> = Vec::new();
         for name in self.bridges.iter().flat_map(|bridge| &bridge.passive) {
@@ -123,7 +130,9 @@ pub fn gather(found: &Identification, tables: &[Measured]) -> Result<Gathered> {
     for (k, table) in own.iter_mut().enumerate() {
         let last = k + 1 == needed.len();
         for (column, values) in &table.columns {
-            if last && column.name == found.outcome && column.kind != ColumnKind::Numeric {
+            let classes = if found.is_single_table() { two_classes(column, values) } else { None };
+            let is_text = column.kind != ColumnKind::Numeric && classes.is_none();
+            if last && column.name == found.outcome && is_text {
                 let name = column.name.clone();
                 return Err(Error::causal(Refusal::TextOutcome { name, study: k }));
             }
@@ -133,6 +142,9 @@ pub fn gather(found: &Identification, tables: &[Measured]) -> Result<Gathered> {
             }
         }
         table.sort();
+    }
+    if found.is_single_table() {
+        return single(found, &own[0], doubts);
     }
     let (bridges, passive, others) = (found.mediators(), found.passive(), found.others());
     let mut unmatched: BTreeMap<String, f64> = BTreeMap::new();
@@ -176,6 +188,44 @@ pub fn gather(found: &Identification, tables: &[Measured]) -> Result<Gathered> {
     let studies =
         Studies { studies, points: last.table(&points)?, outcome: last.of(&found.outcome)?.1.clone() };
     Ok(Gathered { studies, unmatched, doubts })
+}
+
+/// For an outcome of two levels, or of the numbers 0 and 1, the one that counts as 1, and the outcome in these numbers.
+fn two_classes(column: &Column, values: &[f64]) -> Option<(String, Vec<f64>)> {
+    let is_binary = match &column.kind {
+        ColumnKind::Numeric => values.iter().all(|v| *v == 0.0 || *v == 1.0),
+        ColumnKind::Categorical { levels } => levels.len() == 2,
+    };
+    is_binary.then(|| (column.format(1.0), values.to_vec()))
+}
+
+/// The one table of an effect that needs no other: all columns but the outcome as points, and no study that leads there.
+fn single(found: &Identification, table: &Measured, mut doubts: Vec<Doubt>) -> Result<Gathered> {
+    let needed: Vec<String> = table.columns.iter().map(|(column, _)| column.name.clone()).collect();
+    let points: Vec<String> = needed.into_iter().filter(|name| *name != found.outcome).collect();
+    for stage in found.stages() {
+        let before = [&stage.history[..], &stage.averaged].concat();
+        if before.is_empty() {
+            continue;
+        }
+        let covariates = table.table(&before)?;
+        for name in &stage.treatments {
+            let left = decided::left(&table.table(std::slice::from_ref(name))?, &covariates)?;
+            if left < decided::DECIDED {
+                doubts.push(Doubt::Decided { treatment: name.clone(), by: before.clone(), left });
+            }
+        }
+    }
+    let (column, values) = table.of(&found.outcome)?;
+    let outcome = match two_classes(column, values) {
+        Some((positive, outcome)) => {
+            doubts.push(Doubt::TwoClasses { outcome: found.outcome.clone(), positive });
+            outcome
+        }
+        None => values.clone(),
+    };
+    let studies = Studies { studies: Vec::new(), points: table.table(&points)?, outcome };
+    Ok(Gathered { studies, unmatched: BTreeMap::new(), doubts })
 }
 
 impl Measured {

@@ -10,6 +10,7 @@ use super::general::{Hedge, general};
 use super::given;
 use super::graph::{Graph, Nodes};
 use super::instrument;
+use super::sequential::{SequentialStep, admissible_sequence};
 use crate::error::{Error, Refusal, Result, listed};
 
 /// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it does not.
@@ -18,9 +19,12 @@ use crate::error::{Error, Refusal, Result, listed};
 /// 2. The *bridge* between a study and the next is what they share, causes of the outcome that the outcome depends on. In it are mediators, which the treatments affect, and
 ///    passive columns. The outcome must be independent of the treatments given the first bridge (do-calculus, rule 3), and of every bridge given the next; and what differs between
 ///    populations must be independent of a study's outcome given its bridge.
-/// 3. The effect on the mediators in the first study is had by adjusting for causes (back-door), passive columns among them; else through columns that carry all of it (front-door).
-///    Otherwise the complete algorithm ([`effect_formula`](super::effect_formula)) decides whether another formula of the first study's columns gives it, which is said ([`How::Formula`])
-///    but not estimated, or none does, for which a hedge is the reason ([`Refusal::NotIdentified`]).
+/// 3. The effect on the mediators in the first study is had by adjusting for causes (back-door), passive columns
+///    among them; else through columns that carry all of it (front-door); else, of a single study with several
+///    treatments, by adjusting before each for what confounds it (sequential back-door). Otherwise the complete
+///    algorithm ([`effect_formula`](super::effect_formula)) decides whether another formula of the first study's
+///    columns gives it, which is said ([`How::Formula`]) but not estimated, or none does, for which a hedge is the
+///    reason ([`Refusal::NotIdentified`]).
 ///
 /// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent. Treatments that were randomised are so in the first study only: elsewhere
 /// people take them as the graph says.
@@ -124,7 +128,7 @@ fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
         (How::Constant, Source::Graph)
     } else {
         match &query.strategy {
-            Strategy::Derive => (derived(&effect)?, Source::Graph),
+            Strategy::Derive => (derived(&effect, bridges.is_empty())?, Source::Graph),
             Strategy::Randomized => (How::Randomized { adjust: names(&passive) }, Source::Graph),
             Strategy::Adjust(set) => (given::adjusting(&effect, query, set)?, Source::Confirmed),
             Strategy::FrontDoor(set) => (given::passing(&effect, query, set)?, Source::Confirmed),
@@ -159,8 +163,8 @@ fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
     Ok(found)
 }
 
-/// By the back door, else by the front door.
-fn derived(effect: &Effect<'_>) -> Result<How> {
+/// By the back door, else by the front door, else with a single study by a sequence of adjustments.
+fn derived(effect: &Effect<'_>, single_study: bool) -> Result<How> {
     let graph = effect.graph;
     let told = |sets: &Sets| -> (Vec<String>, Vec<Vec<String>>) {
         (graph.named(&sets.sets[0]), sets.sets[1..].iter().map(|set| graph.named(set)).collect())
@@ -178,27 +182,45 @@ fn derived(effect: &Effect<'_>) -> Result<How> {
             listed: sets.whole,
         });
     }
+    if let Some(steps) = sequence(effect, single_study) {
+        return Ok(How::Sequential { steps });
+    }
     let affected = effect.outcomes | effect.passive;
     match general(graph, effect.treatments, &affected, effect.measured) {
-        Ok(expression) => {
-            Ok(How::Formula { formula: expression.to_string(), expression, would_help: would_help(effect) })
-        }
-        Err(hedge) => Err(not_identified(effect, hedge)),
+        Ok(expression) => Ok(How::Formula {
+            formula: expression.to_string(),
+            expression,
+            would_help: would_help(effect, single_study),
+        }),
+        Err(hedge) => Err(not_identified(effect, single_study, hedge)),
     }
 }
 
 /// Lists of variables each of which, measured too, would give an adjustment.
-fn would_help(effect: &Effect<'_>) -> Vec<Vec<String>> {
+fn would_help(effect: &Effect<'_>, single_study: bool) -> Vec<Vec<String>> {
     let all: Nodes = (0..effect.graph.nodes()).collect();
     let used = &(effect.measured | effect.treatments) | effect.outcomes;
     let serves = |more: &Nodes| {
         let measured = effect.measured | more;
-        Effect { measured: &measured, ..*effect }.is_identified()
+        let other = Effect { measured: &measured, ..*effect };
+        other.is_identified() || sequence(&other, single_study).is_some()
     };
     helpful(effect.graph, &(&all - &used), serves)
 }
 
-fn not_identified(effect: &Effect<'_>, hedge: Hedge) -> Error {
+/// Treatments in causal order, each with what is adjusted for before it; only where the outcome is in the same study.
+fn sequence(effect: &Effect<'_>, single_study: bool) -> Option<Vec<SequentialStep>> {
+    let graph = effect.graph;
+    let outcome = *effect.outcomes.iter().next().filter(|_| single_study)?;
+    let steps = admissible_sequence(graph, effect.treatments, outcome, effect.measured)?;
+    let step = |(treatment, adjust): (usize, Nodes)| SequentialStep {
+        treatment: graph.name(treatment).into(),
+        adjust: graph.named(&adjust),
+    };
+    Some(steps.into_iter().map(step).collect())
+}
+
+fn not_identified(effect: &Effect<'_>, single_study: bool, hedge: Hedge) -> Error {
     let graph = effect.graph;
     let (behind, largest) = (effect.behind(), effect.largest());
     let mut open_paths: Vec<String> = Vec::new();
@@ -221,7 +243,7 @@ fn not_identified(effect: &Effect<'_>, hedge: Hedge) -> Error {
         outcomes: graph.named(effect.outcomes),
         why,
         open_paths,
-        would_help: would_help(effect),
+        would_help: would_help(effect, single_study),
         hedge,
         instrument,
     })

@@ -1,15 +1,18 @@
 //! Whether people like those asked about were ever treated as is asked: positivity.
 //!
-//! An effect that is averaged over covariates asks of each person what another treatment would do, and rows tell that only where people with such covariates were treated so. Where
-//! covariates all but decide treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief and not a finding.
+//! An effect that is averaged over covariates asks of each person what another treatment would do, and rows
+//! tell that only where people with such covariates were treated so. Where covariates all but decide
+//! treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief
+//! and not a finding.
 
+use super::people::People;
 use super::process::Process;
 use super::start::{LEARNT, at_most, few, of_numbers};
 use crate::error::Result;
 use crate::fit::evidence::{self, with_priors};
 use crate::kernel::mean_variance;
 use crate::stop::Watch;
-use crate::table::{ColumnKind, Table};
+use crate::table::{Column, ColumnKind, Table};
 
 /// Treatments that are at most so many standard deviations from what covariates lead one to expect are near.
 const NEAR: f64 = 2.0;
@@ -23,6 +26,41 @@ pub(super) struct Overlap {
     treatments: Vec<Expected>,
 }
 
+/// For whom treatments were near: of the population, or of rows whose covariates came about before the
+/// treatment.
+#[derive(Debug, Clone)]
+pub(super) struct Positivity {
+    pub overlap: Overlap,
+    /// The places of its treatments among all of them.
+    pub columns: Vec<usize>,
+    /// Covariates of rows that stand for the population; `None` for the population's own.
+    pub rows: Option<Table>,
+    /// Columns of mediators, of a front door: `overlap` is then that of these given the treatments, and a query asks
+    /// for the mediators that its treatments lead one to expect.
+    pub mediators: Option<Vec<Column>>,
+}
+
+impl Positivity {
+    /// As [`Overlap::shares`], of all treatments of a query.
+    ///
+    /// # Errors
+    /// As [`Table::from_column_major`].
+    pub fn shares(&self, people: Option<&People>, asked: &Table) -> Result<Vec<f64>> {
+        let mut asked = asked.select_columns(&self.columns);
+        if let Some(mediators) = &self.mediators {
+            asked = self.overlap.most_expected(mediators, &asked)?;
+        }
+        Ok(match (&self.rows, people) {
+            (Some(rows), _) => {
+                let weights = vec![1.0 / rows.rows() as f64; rows.rows()];
+                self.overlap.shares(rows, &weights, &asked)
+            }
+            (None, Some(people)) => self.overlap.shares(&people.covariates, &people.weights, &asked),
+            (None, None) => vec![1.0; asked.rows()],
+        })
+    }
+}
+
 /// A treatment as a regression on covariates.
 #[derive(Debug, Clone)]
 enum Expected {
@@ -32,7 +70,8 @@ enum Expected {
     Levels(Vec<Option<Process>>),
 }
 
-/// The best Gaussian process of numbers by covariates; `None` where all are the same, or those of some rows (a level that hardly any has).
+/// The best Gaussian process of numbers by covariates; `None` where all are the same, or those of some rows
+/// (a level that hardly any has).
 fn regression(covariates: &Table, t: &[f64], watch: Watch<'_>) -> Result<Option<Process>> {
     let (_, variance) = mean_variance(t);
     if variance == 0.0 {
@@ -79,7 +118,25 @@ impl Overlap {
         Ok(Self { treatments: each.collect::<Result<_>>()? })
     }
 
-    /// Of people with these covariates, who count by weights, the share for whom each row of treatments is near: all of its columns are.
+    /// What covariates lead one to expect: numbers, and the most probable levels.
+    fn most_expected(&self, columns: &[Column], covariates: &Table) -> Result<Table> {
+        let values = self.treatments.iter().flat_map(|own| {
+            let expected = own.expected(covariates);
+            (0..covariates.rows())
+                .map(|i| match own {
+                    Expected::Number(..) => expected[0][i],
+                    Expected::Levels(_) => {
+                        let probable = |a: &usize, b: &usize| expected[*a][i].total_cmp(&expected[*b][i]);
+                        (0..expected.len()).max_by(probable).unwrap_or(0) as f64
+                    }
+                })
+                .collect::<Vec<_>>()
+        });
+        Table::from_column_major(columns.to_vec(), covariates.rows(), values.collect())
+    }
+
+    /// Of people with these covariates, who count by weights, the share for whom each row of treatments is
+    /// near: all of its columns are.
     pub fn shares(&self, people: &Table, weights: &[f64], asked: &Table) -> Vec<f64> {
         // Whom a regression counts less than nothing is nobody.
         let weights: Vec<f64> = weights.iter().map(|own| own.max(0.0)).collect();

@@ -7,7 +7,11 @@ use crate::linalg::Matrix;
 pub enum Cause {
     /// The study of this number, from 0: too few rows near what is asked, or noise.
     Study(usize),
-    /// Two studies at once: the first may lead where the second knows little.
+    /// In an effect from one table the regression of the outcome: too few rows near what is asked, or noise.
+    Outcome,
+    /// In an effect from one table the stage of this number, from 0, before the regression of the outcome.
+    Stage(usize),
+    /// Two studies or stages at once: the first may lead where the second knows little.
     Interaction,
     /// Who happens to be in a study whose covariates are averaged over.
     Adjustment,

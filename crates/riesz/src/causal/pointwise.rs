@@ -19,6 +19,9 @@ const OUTSIDE: f64 = 0.025;
 /// Doses that are no more than these are shown as they are.
 const FEW_DOSES: usize = 10;
 
+/// So many treatments are combined with each other.
+const MOST_COMBINED: usize = 4;
+
 /// Doses of a curve that is asked for at no others.
 pub const USUAL_DOSES: usize = 50;
 
@@ -101,11 +104,48 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Study(number) => write!(f, "study {}", number + 1),
+            Self::Outcome => f.write_str("outcome regression"),
+            Self::Stage(number) => write!(f, "stage {}", number + 1),
             Self::Interaction => f.write_str("interaction"),
             Self::Adjustment => f.write_str("adjustment"),
             Self::Hyperparameters => f.write_str("hyper-parameters"),
         }
     }
+}
+
+/// Treatments to show an effect of several treatments at: all combinations of three numbers each, the
+/// quartiles of those that the rows have, or of all numbers or levels where these are three or
+/// fewer.
+///
+/// # Errors
+/// [`Error::Shape`] for more than four treatments, which have too many combinations.
+pub fn usual_combinations(treatments: &Table) -> Result<Table> {
+    let (width, most) = (treatments.width(), MOST_COMBINED);
+    if width > most {
+        let why =
+            format!("of more than {most} treatments combinations are too many: give a table of treatments");
+        return Err(Error::Shape {
+            what: "the table of treatments".into(),
+            unit: "columns",
+            expected: most,
+            found: width,
+            why,
+        });
+    }
+    let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
+    for j in 0..width {
+        let mut own = treatments.column(j).to_vec();
+        own.sort_unstable_by(f64::total_cmp);
+        let mut quartiles = [1, 2, 3].map(|k| own[k * (own.len() - 1) / 4]).to_vec();
+        quartiles.dedup();
+        own.dedup();
+        let is_numeric = treatments.columns()[j].kind == ColumnKind::Numeric;
+        let values = if is_numeric && own.len() > 3 { quartiles } else { own };
+        rows =
+            rows.into_iter().flat_map(|row| values.iter().map(move |v| [&row[..], &[*v]].concat())).collect();
+    }
+    let values = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+    Table::from_column_major(treatments.columns().to_vec(), rows.len(), values)
 }
 
 /// Treatments to show an effect at, of those that a study has: `count` doses (by habit [`USUAL_DOSES`]) at equal distances over the middle 95 % of them; all different doses where they are few, and all levels that are seen.

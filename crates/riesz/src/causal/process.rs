@@ -146,6 +146,12 @@ impl Process {
         self.parameters.noise
     }
 
+    /// Whether its noise has less than this share of the variance.
+    pub fn has_no_noise(&self, share: f64) -> bool {
+        let scale = self.kernel().diagonal(&self.points().select_rows(&[0]))[0];
+        self.noise() < share * scale
+    }
+
     /// The outcome less its mean, where all rows are seen.
     pub fn targets(&self) -> Vec<f64> {
         self.parameters.covariance(&self.points).matvec(&self.coef)

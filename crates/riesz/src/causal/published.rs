@@ -7,11 +7,12 @@
 //! Three faults are of the model: f is believed to be 0 away from ν, so that bands narrow where nothing is known; ν's mass scales bands; and `r` of mediators is all but singular, so that the jitter
 //! counts. They are here to be compared with, not to be relied on.
 
-use super::effect::{Effect, Told};
+use super::effect::{Effect, Model, Told};
 use super::link::{Link, Outcome};
 use super::measure::{Integrals, Measure};
 use super::parts::{Cause, Parts};
 use super::process::Process;
+use super::stages::unused;
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::posterior::Functionals;
@@ -50,9 +51,13 @@ impl Effect {
     /// As [`Table::conform`]; [`Error::Unused`] for three studies or more, for shared covariates, and for a normal measure of other kernels than Gaussian ones;
     /// [`Error::NotPositiveDefinite`].
     pub fn published(&self, how: &Published, treatments: &Table) -> Result<Told> {
-        self.mixture(treatments, |link, given| {
-            let (means, parts) = how.told(link, given)?;
-            Ok((means, parts, link.told(given).2))
+        self.mixture(treatments, |model, treatments| {
+            let Model::Link(link) = model else {
+                return Err(unused("a published posterior", "effects across studies"));
+            };
+            let given = link.queries(treatments)?;
+            let (means, parts) = how.told(link, &given)?;
+            Ok((means, parts, link.told(&given).2))
         })
     }
 }

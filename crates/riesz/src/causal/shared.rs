@@ -46,23 +46,52 @@ fn times(mut a: Matrix, b: &Matrix, by: f64) -> Matrix {
 
 /// Two kernels over the columns at these places whose product is `kernel`, as it is over rows.
 fn factors(kernel: &Kernel, rows: &Table, y: &[usize], w: &[usize]) -> Result<(Kernel, Kernel)> {
-    let of = |kept: &[usize]| {
-        let place = |j: usize| kept.iter().position(|own| *own == j).unwrap_or(j);
-        kernel.restricted(&|j| kept.contains(&j)).renumbered(&place)
-    };
+    let allowed = "it is a product of one over mediators and one over the covariates that studies share";
+    // The scale stays with the covariates.
+    let mut both = split(kernel, rows, &[w.to_vec(), y.to_vec()], allowed)?.into_iter();
+    match (both.next(), both.next()) {
+        (Some(of_w), Some(of_y)) => Ok((of_y, of_w)),
+        _ => Err(Error::parameter("kernel of the outcome", kernel.formula(), allowed)),
+    }
+}
+
+/// Kernels over groups of columns, each numbered by its own columns, whose product is `kernel` at rows. The first group that has columns has the scale; an empty group has the constant 1.
+///
+/// # Errors
+/// [`Error::Parameter`] with the words `allowed` for kernels that are no such product.
+pub(super) fn split(
+    kernel: &Kernel,
+    rows: &Table,
+    groups: &[Vec<usize>],
+    allowed: &str,
+) -> Result<Vec<Kernel>> {
     let some = rows.select_rows(&(0..rows.rows().min(SOME)).collect::<Vec<_>>());
-    let (own, of_y, of_w) = (kernel.gram(&some), of(y), of(w));
-    let product = times(of_y.gram(&some.select_columns(y)), &of_w.gram(&some.select_columns(w)), 1.0);
-    // Each has the scale of all, and counts terms that differ by the other alone as often as there are some.
-    let largest = (0..some.rows()).max_by(|&a, &b| own[(a, a)].total_cmp(&own[(b, b)])).unwrap_or(0);
-    let scale = own[(largest, largest)] / product[(largest, largest)];
-    let pairs = own.data().iter().zip(product.data());
-    let off = pairs.map(|(own, product)| (own - scale * product).abs()).fold(0.0, f64::max);
-    if off.is_nan() || off > 1e-9 * own[(largest, largest)] {
-        let allowed = "it is a product of one over mediators and one over the covariates that studies share";
+    let all = kernel.gram(&some);
+    let largest = (0..some.rows()).max_by(|&a, &b| all[(a, a)].total_cmp(&all[(b, b)])).unwrap_or(0);
+    let mut product = Matrix::from_row_major(all.rows(), all.cols(), vec![1.0; all.data().len()]);
+    let mut found = Vec::with_capacity(groups.len());
+    for group in groups {
+        if group.is_empty() {
+            found.push(Kernel::constant(1.0));
+            continue;
+        }
+        let place = |j: usize| group.iter().position(|own| *own == j).unwrap_or(j);
+        let own = kernel.restricted(&|j| group.contains(&j)).renumbered(&place);
+        let gram = own.gram(&some.select_columns(group));
+        let size = 1.0 / gram[(largest, largest)];
+        product = times(product, &gram, size);
+        found.push(size * own);
+    }
+    let scale = all[(largest, largest)] / product[(largest, largest)];
+    let pairs = all.data().iter().zip(product.data());
+    let off = pairs.map(|(all, product)| (all - scale * product).abs()).fold(0.0, f64::max);
+    if off.is_nan() || off > 1e-9 * all[(largest, largest)] {
         return Err(Error::parameter("kernel of the outcome", kernel.formula(), allowed));
     }
-    Ok((of_y, scale * of_w))
+    if let Some(first) = groups.iter().position(|group| !group.is_empty()) {
+        found[first] = scale * found[first].clone();
+    }
+    Ok(found)
 }
 
 /// Rows that tell whether a kernel is a product.

@@ -71,6 +71,14 @@ impl Solver {
         }
     }
 
+    /// How many points queries are related to: its rows, or landmarks.
+    pub fn point_count(&self) -> usize {
+        match self {
+            Self::Rows(factor) => factor.size(),
+            Self::Landmarks(few) => few.own.size(),
+        }
+    }
+
     /// Of what counts as noise of rows the mean share that landmarks leave unexplained, if there are any.
     pub fn unexplained(&self) -> Option<f64> {
         match self {

@@ -1,7 +1,7 @@
 //! Studies with numbers: what the last one says, and what each makes of what those after it know.
 
 use super::blocks::{Block, product};
-use super::effect::Effect;
+use super::effect::{Effect, Model};
 use super::landmarks::{Few, Landmarks};
 use super::link::{FrontDoor, Link, Outcome};
 use super::process::{Process, ProcessParameters};
@@ -134,7 +134,7 @@ impl Studies {
                 Outcome::Link(Box::new(self.step(s, own, parameters.adjustment, outcome, &landmarks)?));
         }
         let first = self.step(0, &parameters.studies[0], parameters.adjustment, outcome, &landmarks)?;
-        Ok(Effect::new(vec![(1.0, first)]))
+        Ok(Effect::new(vec![(1.0, Model::Link(first))]))
     }
 }
 

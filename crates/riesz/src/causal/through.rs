@@ -1,7 +1,8 @@
 //! Through which mediators an effect goes: the outcome is a function of these, and an effect a sum of that function over the rows of the first study.
 
-use super::effect::Effect;
+use super::effect::{Effect, Model};
 use super::link::{Link, Outcome};
+use super::stages::unused;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
 use crate::linalg::Matrix;
@@ -25,7 +26,10 @@ impl Effect {
     /// # Errors
     /// As [`Table::conform`]; [`Error::Unused`] where the outcome depends on covariates that studies share.
     pub fn through(&self, treatments: &Table) -> Result<Vec<(f64, Through)>> {
-        let each = self.links().map(|(weight, link)| Ok((weight, link.through(self, treatments)?)));
+        let each = self.models().map(|(weight, model)| match model {
+            Model::Link(link) => Ok((weight, link.through(treatments)?)),
+            Model::Iterated(_) => Err(unused("through which mediators it goes", "effects across studies")),
+        });
         each.collect()
     }
 }
@@ -44,7 +48,7 @@ impl Outcome {
 }
 
 impl Link {
-    fn through(&self, effect: &Effect, treatments: &Table) -> Result<Through> {
+    fn through(&self, treatments: &Table) -> Result<Through> {
         if self.shares() {
             let belongs = "effects whose studies share no covariates that the outcome depends on";
             return Err(Error::Unused {
@@ -52,7 +56,7 @@ impl Link {
                 belongs: belongs.into(),
             });
         }
-        let (weights, _) = self.weights(&effect.queries(self, treatments)?);
+        let (weights, _) = self.weights(&self.queries(treatments)?);
         Ok(Through { weights, outcome: self.outcome.mean()?, mediators: self.mediators().clone() })
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::blocks::{self, Block};
-use super::effect::Effect;
+use super::effect::{Effect, Model};
 use super::landmarks::Landmarks;
 use super::link::{Link, Outcome};
-use super::overlap::Overlap;
+use super::overlap::{Overlap, Positivity};
 use super::process::ProcessParameters;
 use super::regression::Regression;
 use super::start::{LEARNT, START_RIDGE, at_most, believed, few, of_numbers, usual};
@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::fit::average::Surface;
 use crate::fit::evidence::{self, Coordinate, Maximum, with_priors};
 use crate::kernel::mean_variance;
+use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
 use crate::stop::{Progress, Watch};
 use crate::table::Table;
@@ -85,7 +86,7 @@ impl Fusion {
         }
         let landmarks = Landmarks::new(studies, self.landmarks)?;
         crate::memory::check("draws", self.draws.max(1), landmarks.numbers(studies))?;
-        let (found, mut effective) = self.of_outcome(studies)?;
+        let (found, mut effective) = self.of_outcome(&studies.points, &studies.outcome)?;
         let mut outcomes: Vec<Outcome> =
             found.iter().map(|own| studies.last(own, &landmarks)).collect::<Result<_>>()?;
         let mut links: Vec<Link> = Vec::new();
@@ -108,27 +109,34 @@ impl Fusion {
         }
         let overlap = match &studies.studies[0] {
             Study { treatments, route: Route::BackDoor(others), .. } => {
-                Some(Overlap::new(treatments, others, self.watch())?)
+                let columns = (0..treatments.width()).collect();
+                let overlap = Overlap::new(treatments, others, self.watch())?;
+                vec![Positivity { overlap, columns, rows: None, mediators: None }]
             }
-            _ => None,
+            _ => Vec::new(),
         };
         let weight = 1.0 / links.len() as f64;
-        Ok(Effect::new(links.into_iter().map(|own| (weight, own)).collect()).knowing(overlap, effective))
+        let parts = links.into_iter().map(|own| (weight, Model::Link(own)));
+        Ok(Effect::new(parts.collect()).knowing(overlap, effective))
     }
 
-    fn watch(&self) -> Watch<'_> {
+    pub(super) fn watch(&self) -> Watch<'_> {
         Watch { stop: &self.stop, progress: &self.progress }
     }
 
-    fn of_outcome(&self, studies: &Studies) -> Result<(Vec<ProcessParameters>, f64)> {
-        let (_, variance) = mean_variance(&studies.outcome);
+    pub(super) fn of_outcome(
+        &self,
+        points: &Table,
+        outcome: &[f64],
+    ) -> Result<(Vec<ProcessParameters>, f64)> {
+        let (_, variance) = mean_variance(outcome);
         if variance == 0.0 {
             let problem = "is the same in every row: there is nothing to learn".into();
             return Err(Error::Target { name: "outcome".into(), problem });
         }
-        let (coordinates, at) = of_numbers(&studies.points, variance, self.level * variance);
-        let some = at_most(LEARNT, studies.outcome.len());
-        let (x, t) = (&studies.points.select_rows(&some), some.iter().map(|i| studies.outcome[*i]));
+        let (coordinates, at) = of_numbers(points, variance, self.level * variance);
+        let some = at_most(LEARNT, outcome.len());
+        let (x, t) = (&points.select_rows(&some), some.iter().map(|i| outcome[*i]));
         let t = &t.collect::<Vec<_>>();
         let few = few(t.len());
         let (few_x, few_t) = (x.select_rows(&few), few.iter().map(|i| t[*i]).collect::<Vec<_>>());
@@ -163,28 +171,7 @@ impl Fusion {
         let start = StudyParameters { treatments, others, ridge: START_RIDGE, intercepting: None };
         let mut blocks = study.blocks(&start)?;
         blocks.iter_mut().for_each(|own| own.rows = own.rows.select_rows(&some));
-        let all = blocks::parameters(&blocks, START_RIDGE).into_iter();
-        let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
-        let few = few(h.rows());
-        let few_h = h.select_rows(&few);
-        let few_blocks: Vec<Block> =
-            blocks.iter().map(|own| Block { rows: own.rows.select_rows(&few), ..own.clone() }).collect();
-        let likelihood = Likelihood {
-            of_all: &|theta| {
-                let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
-                blocks::evidence(&blocks, ridge, &h, scale)
-            },
-            of_few: &|theta| {
-                let (blocks, ridge) = blocks::with_parameters(&few_blocks, theta);
-                blocks::evidence(&blocks, ridge, &few_h, scale)
-            },
-            value: &|theta| {
-                let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
-                blocks::log_evidence(&blocks, ridge, &h, scale)
-            },
-            few: few.len() < h.rows(),
-        };
-        let (found, effective) = self.drawn(&coordinates, seed, &likelihood)?;
+        let (found, effective) = self.of_blocks(&blocks, &h, scale, seed)?;
         let of = |theta: &Vec<f64>| {
             let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
             let intercepting = match &study.route {
@@ -200,6 +187,38 @@ impl Fusion {
             Ok(StudyParameters { treatments, others: kernels.next(), ridge, intercepting })
         };
         Ok((found.iter().map(of).collect::<Result<_>>()?, effective))
+    }
+
+    /// Parameters of kernels over blocks of columns, and of the ridge, by how well rows predict `h`, which has columns as of [`blocks::evidence`].
+    pub(super) fn of_blocks(
+        &self,
+        blocks: &[Block],
+        h: &Matrix,
+        scale: f64,
+        seed: u64,
+    ) -> Result<(Vec<Vec<f64>>, f64)> {
+        let all = blocks::parameters(blocks, START_RIDGE).into_iter();
+        let coordinates: Vec<Coordinate> = all.map(|p| believed(p, false)).collect();
+        let few = few(h.rows());
+        let few_h = h.select_rows(&few);
+        let few_blocks: Vec<Block> =
+            blocks.iter().map(|own| Block { rows: own.rows.select_rows(&few), ..own.clone() }).collect();
+        let likelihood = Likelihood {
+            of_all: &|theta| {
+                let (blocks, ridge) = blocks::with_parameters(blocks, theta);
+                blocks::evidence(&blocks, ridge, h, scale)
+            },
+            of_few: &|theta| {
+                let (blocks, ridge) = blocks::with_parameters(&few_blocks, theta);
+                blocks::evidence(&blocks, ridge, &few_h, scale)
+            },
+            value: &|theta| {
+                let (blocks, ridge) = blocks::with_parameters(blocks, theta);
+                blocks::log_evidence(&blocks, ridge, h, scale)
+            },
+            few: few.len() < h.rows(),
+        };
+        self.drawn(&coordinates, seed, &likelihood)
     }
 
     /// Hyper-parameters by an evidence and weak priors, the best, or draws in no order; and how many draws of their posterior itself would say as much.

@@ -1,6 +1,6 @@
 //! What one more row of a study would be worth: how much of the variance of an effect it would take away, whatever it turns out to be.
 
-use super::effect::Effect;
+use super::effect::{Effect, Model};
 use super::link::{Link, Outcome};
 use super::people::People;
 use crate::error::{Error, Result, sized};
@@ -28,8 +28,16 @@ impl Effect {
         let why = "one a row of treatments";
         sized("the weights of treatments", "columns", treatments.rows(), by.cols(), why)?;
         let mut all = Matrix::zeros(by.rows(), rows.rows());
-        for (weight, link) in self.links() {
-            let own = link.worth(self, (treatments, by), study, rows)?;
+        for (weight, model) in self.models() {
+            let own = match model {
+                Model::Link(link) => link.worth(self, (treatments, by), study, rows)?,
+                Model::Iterated(own) if study == 0 => {
+                    own.worth(&treatments.conform(own.treatments.columns())?, by, rows)?
+                }
+                Model::Iterated(_) => {
+                    return Err(Error::parameter("study", study, "the effect is from one table, number 0"));
+                }
+            };
             all.data_mut().iter_mut().zip(own.data()).for_each(|(all, own)| *all += weight * own);
         }
         Ok(all)
@@ -136,7 +144,7 @@ impl Outcome {
 
 impl super::process::Process {
     /// By functionals, their kernel with new rows, and these.
-    fn row_lowers(
+    pub(super) fn row_lowers(
         &self,
         (columns, constants): (&Matrix, &[f64]),
         mut with_query: Matrix,

@@ -133,6 +133,10 @@ fn sets_are_those_of_the_definitions() {
                         assert_helps(would_help);
                         counts[4] += 1;
                     }
+                    // Which sequences are admissible is tested with them.
+                    How::Sequential { steps } => {
+                        assert!(back.is_empty() && front.is_empty() && steps.len() > 1);
+                    }
                     other => panic!("{other:?}"),
                 }
             }

@@ -22,6 +22,7 @@ mod causal_refusals;
 mod causal_sequential;
 mod causal_sets;
 mod causal_support;
+mod causal_table;
 mod causal_worlds;
 mod causal_worth;
 mod clusters;

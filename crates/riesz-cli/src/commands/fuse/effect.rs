@@ -1,14 +1,15 @@
-//! `riesz fuse STUDY…`: the effect, as words, a table, a record, a picture and a page.
+//! `riesz effect TABLE…`: the effect, as words, a table, a record, a picture and a page.
 
 use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::Table;
-use riesz::causal::{Estimand, Route, Study, USUAL_DOSES, Whom, usual_doses};
+use riesz::causal::{Effect, Estimand, Pointwise, USUAL_DOSES, Whom, usual_combinations, usual_doses};
 use riesz::explanation::Fact;
-use riesz_report::{EffectPage, PlotOptions, effect_report, render_effect};
+use riesz_report::{EffectPage, PlotOptions, effect_report, number, render_effect};
+use serde_json::{Value, json};
 
-use super::asked::{names, row, rows, rows_with, some, told as in_words};
+use super::asked::{row, rows, rows_with, some, told as in_words};
 use super::studies::StudyArgs;
 use super::told;
 use crate::args::Global;
@@ -21,25 +22,29 @@ use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::write::TableWriter;
 
-/// Arguments of `fuse`.
+/// Arguments of `effect`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
-  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --at grid.csv -o effect.parquet --report effect.html
-  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0.2 --given age=75
-  riesz fuse s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --slope statin --population clinic.csv
-  riesz fuse trial.csv scans.csv --randomized --treatment dose --outcome volume -o effect.svg
-  riesz fuse suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv
+  riesz effect data.csv --graph 'age -> statin; age -> volume; statin -> volume' --treatment statin --outcome volume
+  riesz effect data.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0 --report effect.html
+  riesz effect data.csv --adjust age,bmi --treatment statin --outcome volume --slope statin --population clinic.csv
+  riesz effect data.csv --graph 'statin -> psa -> volume; statin <-> volume' --treatment statin --outcome volume
+  riesz effect visits.csv --graph g.txt --treatment dose1,dose2 --outcome volume --at plans.csv -o effect.csv
+  riesz effect s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --at grid.csv -o effect.parquet
+  riesz effect s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --baseline statin=0.2 --given age=75
+  riesz effect trial.csv scans.csv --randomized --treatment dose --outcome volume -o effect.svg
+  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv
 
-The first study has the treatments, the last the outcome, and each shares columns with the next; nobody need have measured both. The answer is the mean outcome if all
-people of the first study were treated so, how sure that is, and which study leaves it unsure. 'riesz graph check' says first whether it follows from the graph.
-What does not follow ends with exit code 2, and what would help.")]
+The answer is the mean outcome if all people were treated so, E[outcome | do(treatment)], with intervals, and what leaves it uncertain. One table that has both treatment and
+outcome is enough: the graph says whether to adjust for covariates (back door), to go through mediators (front door), or, for several treatments in time, to adjust before each
+(sequential back door, the g-formula). Across several studies the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz graph check' says
+first whether the effect is identified. An effect that is not ends with exit code 2, and what would help.")]
 pub struct EffectArgs {
     /// The studies.
     #[command(flatten)]
     pub studies: StudyArgs,
-    /// Table of treatments to say the effect at [default: 50 doses over the middle 95 % of those of the first study, or its levels]
+    /// Table of treatments to say the effect at [default: 50 doses over the middle 95 % of those of the first study, or its levels; of several treatments their quartiles, combined]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub at: Option<PathBuf>,
     /// Say what the effect is more than at this treatment
@@ -72,34 +77,29 @@ pub struct EffectArgs {
 }
 
 /// The treatments that the effect is said at.
-fn treatments(args: &EffectArgs, first: &Study) -> Result<Table> {
-    let known = &first.treatments;
+fn treatments(args: &EffectArgs, known: &Table) -> Result<Table> {
     if let Some(file) = &args.at {
         return rows(&args.studies.table, file, known.columns());
     }
     if known.width() > 1 {
-        return Err(Failure::input(format!(
-            "{} are {} treatments, which have no usual order: give a table of them with --at",
-            names(known.columns()),
-            known.width()
-        )));
+        return Ok(usual_combinations(known)?);
     }
     Ok(usual_doses(known, USUAL_DOSES)?)
 }
 
 /// What is asked there.
-fn estimand(args: &EffectArgs, first: &Study) -> Result<Estimand> {
+fn estimand(args: &EffectArgs, known: &Table) -> Result<Estimand> {
     if let Some(by) = &args.slope {
-        return Ok(Estimand::slope(&first.treatments, Some(by), None)?);
+        return Ok(Estimand::slope(known, Some(by), None)?);
     }
-    let baseline = row(&args.baseline, first.treatments.columns(), "--baseline")?;
+    let baseline = row(&args.baseline, known.columns(), "--baseline")?;
     Ok(baseline.map_or(Estimand::Level, Estimand::Contrast))
 }
 
 /// Whom it is said of, if not of all, and in words.
-fn whom(args: &EffectArgs, first: &Study) -> Result<Option<(Whom, String)>> {
+fn whom(args: &EffectArgs, known: &Table, covariates: Option<&Table>) -> Result<Option<(Whom, String)>> {
     let those = |row: &Table| format!("those with {}", in_words(row));
-    if let Some(row) = row(&args.among, first.treatments.columns(), "--among")? {
+    if let Some(row) = row(&args.among, known.columns(), "--among")? {
         let words = those(&row);
         return Ok(Some((Whom::Treated(row), words)));
     }
@@ -108,7 +108,7 @@ fn whom(args: &EffectArgs, first: &Study) -> Result<Option<(Whom, String)>> {
         (None, false) => "--given",
         (Some(_), _) => "--population",
     };
-    let Route::BackDoor(covariates) = &first.route else {
+    let Some(covariates) = covariates else {
         return Err(Failure::input(format!(
             "{option}: the effect is not averaged over covariates, and so is the same for all"
         )));
@@ -162,6 +162,52 @@ fn page_elsewhere() -> Failure {
     Failure::input("pages are written with --report: give it this name")
 }
 
+/// The contrast between the two values of a treatment that has no others.
+struct AverageEffect {
+    to: Table,
+    from: Table,
+    effect: Pointwise,
+}
+
+/// The contrast of a treatment with two values, where nothing else was asked for.
+fn average_effect(
+    args: &EffectArgs,
+    effect: &Effect,
+    at: &Table,
+    estimand: &Estimand,
+) -> Result<Option<AverageEffect>> {
+    if args.at.is_some() || *estimand != Estimand::Level || at.width() != 1 || at.rows() != 2 {
+        return Ok(None);
+    }
+    let (from, to) = (at.select_rows(&[0]), at.select_rows(&[1]));
+    let effect = effect.pointwise(&to, &Estimand::Contrast(from.clone()))?;
+    Ok(Some(AverageEffect { to, from, effect }))
+}
+
+impl AverageEffect {
+    fn name(&self) -> String {
+        format!("average effect of {} instead of {}", in_words(&self.to), in_words(&self.from))
+    }
+
+    fn words(&self, level: f64) -> Result<String> {
+        let [low, high] = self.effect.interval(level)?[0].map(number);
+        let (mean, percent) = (number(self.effect.mean[0]), number(100.0 * level));
+        Ok(format!("{mean} ({percent} % interval {low} to {high})"))
+    }
+
+    fn record(&self, level: f64) -> Result<Value> {
+        let [low, high] = self.effect.interval(level)?[0];
+        Ok(json!({
+            "of": in_words(&self.to),
+            "instead_of": in_words(&self.from),
+            "mean": self.effect.mean[0],
+            "sd": self.effect.sd()[0],
+            "low": low,
+            "high": high,
+        }))
+    }
+}
+
 /// Reads, asks, learns, answers and writes.
 pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
@@ -174,10 +220,12 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input(format!("{}: the name of a page ends in .html", page.display())));
     }
     let read = args.studies.read()?;
-    let (at, estimand) = (treatments(args, read.first())?, estimand(args, read.first())?);
-    let asked = whom(args, read.first())?;
+    let known = read.treatments()?;
+    let (at, estimand) = (treatments(args, &known)?, estimand(args, &known)?);
+    let asked = whom(args, &known, read.covariates()?.as_ref())?;
     let learnt = read.learn(&args.studies, global, &console)?;
     let (effect, whom) = match asked {
+        None if read.found.is_single_table() => (learnt.effect, "all people of the table".into()),
         None => (learnt.effect, "all people of study 1".into()),
         Some((whom, words)) => (learnt.effect.of(&whom, &learnt.fusion.stop)?, words),
     };
@@ -187,6 +235,10 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         if let Some(file) = file {
             run.push(Fact::new(name, described(file)?));
         }
+    }
+    let average = average_effect(args, &effect, &at, &estimand)?;
+    if let Some(own) = &average {
+        run.push(Fact::new(own.name(), own.words(args.level)?));
     }
     let page = EffectPage {
         found: &read.found,
@@ -203,8 +255,21 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     };
     let identified = check::words(&read.found);
     match form {
-        Form::Text => write_all(path, format!("{identified}{}", told::words(&page)?).as_bytes())?,
-        Form::Json => write_all(path, format!("{:#}\n", told::record(&page)?).as_bytes())?,
+        Form::Text => {
+            let average = match &average {
+                Some(own) => format!("{}: {}\n", own.name(), own.words(args.level)?),
+                None => String::new(),
+            };
+            write_all(path, format!("{identified}{}{average}", told::words(&page)?).as_bytes())?;
+        }
+        Form::Json => {
+            let mut record = told::record(&page)?;
+            record["average_effect"] = match &average {
+                Some(own) => own.record(args.level)?,
+                None => Value::Null,
+            };
+            write_all(path, format!("{record:#}\n").as_bytes())?;
+        }
         Form::Table(format) => TableWriter::whole(path, format, told::named(&told::columns(&page)?))?,
         Form::Picture { pixels } => {
             write_picture(path, render_effect(&page, &PlotOptions::default())?, pixels)?;

@@ -1,25 +1,26 @@
 //! Studies from their tables: which columns an effect needs, the graph says, and these are read; and what is learnt from them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::causal::{
-    Effect, Fusion, Gathered, Graph, Identification, Measured, Study, doubts, gather, identify,
+    Effect, Fusion, Gathered, Graph, Identification, Measured, Route, SingleTable, doubts, gather, identify,
 };
+use riesz::error::listed;
 use riesz::explanation::Fact;
-use riesz::{Column, ColumnKind};
+use riesz::{Column, ColumnKind, Table};
 
 use crate::args::{CauseArgs, Global, TableArgs, graph_of};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
-use crate::io::input::described;
+use crate::io::input::{described, name_of};
 use crate::io::names::listed_columns;
 use crate::io::typing::Columns;
 
 /// Studies, which effect is asked of them, and how it is learnt.
 #[derive(Debug, clap::Args)]
 pub struct StudyArgs {
-    /// Tables of the studies in order (CSV or Parquet); '-' is standard input
+    /// One table with treatment and outcome; or the tables of several studies in order (CSV or Parquet); '-' is standard input
     #[arg(required = true, value_name = "STUDY", value_hint = ValueHint::FilePath)]
     pub studies: Vec<PathBuf>,
     /// What causes what: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume'; without it --adjust, --front-door or --randomized is taken on
@@ -67,14 +68,12 @@ impl StudyArgs {
             ));
         }
         let graph = self.graph.as_deref().map(graph_of).transpose()?;
-        if self.studies.len() < 2 {
-            return Err(Failure::input(
-                "an effect across studies needs two tables or more: with both treatment and outcome in one, 'riesz fit' and 'riesz explain' say what goes with what",
-            ));
-        }
         let open = |file| self.table.source(file).open();
         let tables = self.studies.iter().map(|file| open(file)).collect::<Result<Vec<_>>>()?;
         let headers: Vec<Vec<String>> = tables.iter().map(|table| table.header().to_vec()).collect();
+        if let ([header], [file]) = (&headers[..], &self.studies[..]) {
+            self.has_outcome(file, header)?;
+        }
         let mut known: Vec<String> = graph.as_ref().map_or(vec![], |graph| graph.variables().to_vec());
         known.extend(headers.iter().flatten().cloned());
         let categorical = listed_columns(&self.categorical, &known);
@@ -91,6 +90,19 @@ impl StudyArgs {
         });
         let gathered = gather(&found, &measured.collect::<Result<Vec<_>>>()?)?;
         Ok(Read { graph, found, gathered })
+    }
+
+    /// Refuses a single table that lacks the outcome.
+    fn has_outcome(&self, file: &Path, header: &[String]) -> Result<()> {
+        if header.contains(&self.effect.outcome) {
+            return Ok(());
+        }
+        Err(Failure::input(format!(
+            "{} has no column '{}', the outcome; its columns are {}: name one of them, or give two tables or more, of which the last has the outcome",
+            name_of(file),
+            self.effect.outcome,
+            listed(header)
+        )))
     }
 
     /// How the answer came about.
@@ -110,16 +122,35 @@ impl StudyArgs {
 }
 
 impl Read {
-    /// The study that has the treatments.
-    pub fn first(&self) -> &Study {
-        &self.gathered.studies.studies[0]
+    /// The table of an effect that needs no other.
+    fn single(&self) -> Option<SingleTable> {
+        self.found.is_single_table().then(|| SingleTable::new(&self.found, &self.gathered.studies))
+    }
+
+    /// The treatments that people of the first study, or of the one table, had.
+    pub fn treatments(&self) -> Result<Table> {
+        Ok(match self.single() {
+            Some(table) => table.treatments()?,
+            None => self.gathered.studies.studies[0].treatments.clone(),
+        })
+    }
+
+    /// The covariates that the effect is averaged over, if there are any.
+    pub fn covariates(&self) -> Result<Option<Table>> {
+        if let Some(table) = self.single() {
+            return Ok(table.covariates()?);
+        }
+        Ok(match &self.gathered.studies.studies[0].route {
+            Route::BackDoor(covariates) => Some(covariates.clone()),
+            _ => None,
+        })
     }
 
     /// Learns the effect, and warns of what is in doubt.
     pub fn learn(&self, args: &StudyArgs, global: &Global, console: &Console) -> Result<Learnt> {
         let landmarks = args.landmarks.map(|count| count as usize);
         let fusion = Fusion { draws: args.draws, seed: global.seed, landmarks, ..Fusion::default() };
-        let fit = || fusion.fit(&self.gathered.studies);
+        let fit = || fusion.learn(&self.found, &self.gathered.studies);
         let effect = watched(console, "learning the effect", &fusion.progress, fit)?;
         let of_effect = doubts(&self.found, &effect, args.draws);
         let all: Vec<String> =

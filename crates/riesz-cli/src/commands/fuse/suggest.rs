@@ -1,4 +1,4 @@
-//! `riesz fuse suggest`: which treatments to try next.
+//! `riesz effect suggest`: which treatments to try next.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use crate::io::input::{described, name_of};
 use crate::io::output::write_all;
 use crate::io::write::{Cells, TableWriter};
 
-/// Arguments of `fuse suggest`.
+/// Arguments of `effect suggest`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz fuse suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
-  riesz fuse suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --sd 0.5 --between statin=0..1
-  riesz fuse suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
-  riesz fuse suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
+  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume
+  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --sd 0.5 --between statin=0..1
+  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
+  riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
 
 Bayesian optimisation that starts from the effect which the studies tell. The table of what was tried has a column for each treatment and one for the outcome, a row a trial.
 The result is a table with the columns of the treatments, the best to try first: mean and sd are those of the effect as believed, expected_improvement is by how much a trial is
@@ -127,7 +127,7 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
     let form = form(args, global)?;
     let read = args.studies.read()?;
     let trials = tried(args, &read)?;
-    let (domain, costs) = choices(args, &read.first().treatments)?;
+    let (domain, costs) = choices(args, &read.treatments()?)?;
     let learnt = read.learn(&args.studies, global, &console)?;
     let search = Search {
         acquisition: args.acquisition,
@@ -186,7 +186,8 @@ fn facts(args: &SuggestArgs) -> Result<Vec<Fact>> {
 
 /// What was tried.
 fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
-    let (columns, outcome) = (read.first().treatments.columns(), &read.found.outcome);
+    let (known, outcome) = (read.treatments()?, &read.found.outcome);
+    let columns = known.columns();
     let Some(file) = &args.tried else {
         let treatments = Table::from_column_major(columns.to_vec(), 0, vec![])?;
         return Ok(Trials { treatments, outcomes: vec![], noise: None });

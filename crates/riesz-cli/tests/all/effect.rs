@@ -1,0 +1,132 @@
+//! `riesz effect` with one table: what is learnt is the library's; that it answers the questions which people
+//! bring, and what is refused, is tested here.
+
+use serde_json::Value;
+
+use crate::common::Place;
+use crate::fuse::columns;
+
+/// Tables of linear models whose effects are known, and one of two classes.
+fn tables() -> Place {
+    let place = Place::new();
+    place.write("sequential.csv", include_str!("../data/sequential.csv"));
+    place.write("sequential.txt", include_str!("../data/sequential.txt"));
+    place.write("front-door.csv", include_str!("../data/front-door.csv"));
+    place.write("back-door.csv", include_str!("../data/back-door.csv"));
+    place.write("population.csv", include_str!("../data/population.csv"));
+    place.write("two-classes.csv", include_str!("../data/two-classes.csv"));
+    place
+}
+
+/// Runs with words that may hold spaces.
+fn run(place: &Place, words: &[&str]) -> String {
+    let out = place.command().args(words).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+const BACK_DOOR: &str = "Z -> X; Z -> Y; X -> Y";
+
+#[test]
+fn a_front_door_in_one_table_is_estimated() {
+    let place = tables();
+    let ask = ["--graph", "X -> M -> Y; X <-> Y", "--treatment", "X", "--outcome", "Y", "--draws", "2"];
+    for command in ["effect", "fuse"] {
+        let words = [&[command, "front-door.csv"], &ask[..], &["--slope", "X", "--format", "csv"]].concat();
+        let told = columns(&run(&place, &words));
+        for ((mean, sd), support) in told["mean"].iter().zip(&told["sd"]).zip(&told["support"]) {
+            // Regressing Y on X gives 1.2 + 1.
+            assert!((mean - 1.2).abs() < 4.0 * sd || *support == 0.0, "{mean} ± {sd}");
+        }
+        let middle = told["mean"].len() / 2;
+        assert!(told["support"][middle] == 1.0 && told["sd"][middle] < 0.25, "{told:?}");
+        assert!(told.contains_key("sd_outcome regression") && told.contains_key("sd_stage 1"));
+    }
+    let words = [&["effect", "front-door.csv"], &ask[..], &["--report", "page.html"]].concat();
+    let text = run(&place, &words);
+    assert!(text.starts_with("Front-door through M") || text.starts_with("front-door through M"), "{text}");
+    let page = place.read("page.html");
+    assert!(page.contains("all people of the table") && page.contains("how M come about"), "{page}");
+    assert!(!page.contains("study 1 has") && !page.contains("The studies</h2>"));
+}
+
+#[test]
+fn another_population_has_another_effect() {
+    let place = tables();
+    let ask = ["effect", "back-door.csv", "--graph", BACK_DOOR, "--treatment", "X", "--outcome", "Y"];
+    let ask = [&ask[..], &["--draws", "2", "--slope", "X", "--format", "csv"]].concat();
+    for (more, truth) in [(vec![], 0.0), (vec!["--population", "population.csv"], 1.0)] {
+        let told = columns(&run(&place, &[&ask[..], &more].concat()));
+        let middle = told["mean"].len() / 2;
+        let (mean, sd) = (told["mean"][middle], told["sd"][middle]);
+        assert!((mean - truth).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}, in truth {truth}");
+    }
+}
+
+/// The published truth is E[Y | do(A0 = a, A1 = b)] = 2.05 a + 2 b.
+#[test]
+fn treatments_in_time_are_adjusted_for_one_after_the_other() {
+    let place = tables();
+    place.write("plans.csv", "A1,A0\n0,0\n1,0\n0,1\n1,1\n");
+    let ask = "effect sequential.csv --graph sequential.txt --outcome Y --draws 2";
+    let joint = format!("{ask} --treatment A0,A1");
+    let (text, _) = place.good(&format!("{joint} --at plans.csv --baseline A0=0,A1=0 --format csv"));
+    let told = columns(&text);
+    for (k, truth) in [0.0, 2.0, 2.05, 4.05].into_iter().enumerate() {
+        let (mean, sd) = (told["mean"][k], told["sd"][k]);
+        assert!((mean - truth).abs() < 4.0 * sd + 1e-9 && sd < 0.5, "{mean} ± {sd}, in truth {truth}");
+    }
+    let (text, _) = place.good(&format!("{ask} --treatment A1 --slope A1 --format csv"));
+    let told = columns(&text);
+    let (mean, sd) = (told["mean"][25], told["sd"][25]);
+    assert!((mean - 2.0).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}");
+    // Without a table of treatments it is said at their quartiles.
+    let (text, _) = place.good(&joint);
+    assert!(text.contains("adjusting for L0 before A0, then L1 before A1"), "{text}");
+    assert!(text.contains("stage 1") && !text.contains("measuring"), "{text}");
+    let (record, _) = place.good(&format!("{joint} --format json"));
+    let record: Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["identification"]["how"]["way"], "sequential");
+    assert_eq!(record["effect"]["mean"].as_array().unwrap().len(), 9);
+}
+
+/// The risk difference standardised by the levels of g, by counting.
+const STANDARDISED: f64 = 0.170_524_69;
+
+#[test]
+fn two_treatments_and_two_classes_have_an_average_effect() {
+    let place = tables();
+    let ask = ["effect", "two-classes.csv", "--graph", "g -> t; g -> y; t -> y", "--treatment", "t"];
+    let ask = [&ask[..], &["--outcome", "y", "--categorical", "t,g", "--draws", "4"]].concat();
+    let text = run(&place, &ask);
+    assert!(text.contains("average effect of t = 1 instead of t = 0: "), "{text}");
+    let record: Value =
+        serde_json::from_str(&run(&place, &[&ask[..], &["--format", "json"]].concat())).unwrap();
+    let own = &record["average_effect"];
+    let [mean, sd] = ["mean", "sd"].map(|name| own[name].as_f64().unwrap());
+    assert!((mean - STANDARDISED).abs() < 1.5 * sd && sd < 0.06, "{mean} ± {sd}");
+    assert!(record["warnings"][0].as_str().unwrap().contains("the probability of 1"), "{record}");
+    let words = [&ask[..], &["--baseline", "t=0", "--format", "csv"]].concat();
+    let contrast = run(&place, &words);
+    assert!(!contrast.is_empty());
+}
+
+#[test]
+fn one_table_is_refused_by_name() {
+    let place = tables();
+    place.write("constant.csv", "X,Y,Z\n1,1,0\n1,2,0.5\n1,3,0.25\n1,1.5,0\n1,2.5,1\n");
+    place.write("holes.csv", "X,Y,Z\n1,1,\n,2,0.5\n1,,0.25\n1,1.5,0\n1,2.5,1\n");
+    let ask = |more: &str| format!("effect back-door.csv --adjust Z --treatment X --outcome Y {more}");
+    for (words, told) in [
+        (ask("").replace("Y ", "W "), "the outcome; its columns are"),
+        (ask("").replace("X ", "W "), "W"),
+        (ask("").replace("X ", "Y "), "Y"),
+        (ask("").replace("Z ", "W "), "W"),
+        (ask("").replace("back-door.csv", "constant.csv"), "X is the same in all 5 rows"),
+        (ask("").replace("back-door.csv", "holes.csv"), "at least 5"),
+        (ask("--given X=1"), "names are Z"),
+        (ask("--population constant.csv --weights none"), "none"),
+    ] {
+        place.bad(&words, told);
+    }
+}

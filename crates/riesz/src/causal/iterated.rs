@@ -1,0 +1,515 @@
+//! Iterated conditional expectations: the effect from a single table, by regressions that lead to one
+//! another.
+//!
+//! A stage takes up to three groups of columns: a history h, which keeps the values of the rows; treatments
+//! a, which the query sets; and covariates z, which are averaged over members of a population. Its kernel is
+//! `k_h k_a k_z`. A query with weights w on rows (n × q), treatments `a_q` and weights ω of members asks
+//! stage t for `Σ_i w_iq Σ_j ω_j Q_t(h_i, a_q, z_j)`. With K between the points of the stage and rows,
+//! treatments or members, and ∘ the product entry by entry,
+//!
+//! ```text
+//! Φ = (K_h w) ∘ K_a ∘ (K_z ω)          points × queries
+//! F = (wᵀ K_h w) ∘ k_a(a, a') · ωᵀ K_z ω     queries × queries
+//! ```
+//!
+//! The last stage is the Gaussian process of the outcome, `Y = β₀ + f₀ + ε`, whose posterior of such
+//! functionals is exact. A stage before it weighs the rows of the next by E, and leaves R open:
+//!
+//! ```text
+//! E = Φᵀ(K + λ)⁻¹,     R = F - Φᵀ(K + λ)⁻¹Φ
+//! cov_t = cov_{t+1}(E) + R ∘ V,     V(q, q') = mean over rows u of E[Q_{t+1}(u, a_q) Q_{t+1}(u, a_q')]
+//! ```
+//!
+//! as in [`link`](super::link), whose V is of one query. Given the outcome's process and all parameters these
+//! are the exact moments of the stages' posteriors, which are independent as the likelihood factorises. Of
+//! stages between the first and the last, V is over some rows.
+
+use super::arrived::Arrived;
+use super::parts::{Cause, Parts, add, plus, total};
+use super::people::People;
+use super::process::Process;
+use super::reading::Reading;
+use super::solver::Solver;
+use super::stages::unused;
+use super::standing::Standing;
+use super::start::at_most;
+use crate::error::Result;
+use crate::expansion::Expansion;
+use crate::kernel::Kernel;
+use crate::linalg::{Matrix, dot};
+use crate::posterior::{Covariance, Functionals, Known};
+use crate::random::Random;
+use crate::table::Table;
+
+/// What a stage has learnt.
+#[derive(Debug, Clone)]
+pub(super) enum StageFit {
+    /// The outcome.
+    Outcome(Box<Process>),
+    /// What the next stage expects, with the ridge λ.
+    Regression { solver: Solver, ridge: f64 },
+}
+
+/// A regression with its groups of columns.
+#[derive(Debug, Clone)]
+pub(super) struct FittedStage {
+    pub history: Option<History>,
+    pub set: Option<Set>,
+    pub averaged: Option<Averaged>,
+    pub fit: StageFit,
+}
+
+/// Columns that keep the values of the rows.
+#[derive(Debug, Clone)]
+pub(super) struct History {
+    pub rows: Table,
+    /// Their kernel with points and with each other.
+    arrived: Arrived,
+    /// The mean of `k_h(h_i, h_i)`, and `K_h K_hᵀ/n` between points.
+    mean_diagonal: f64,
+    squares: Matrix,
+}
+
+/// Treatments that a query sets.
+#[derive(Debug, Clone)]
+pub(super) struct Set {
+    pub points: Table,
+    pub kernel: Kernel,
+    /// Their places among all treatments.
+    pub columns: Vec<usize>,
+}
+
+/// Covariates that are averaged over.
+#[derive(Debug, Clone)]
+pub(super) struct Averaged {
+    pub kernel: Kernel,
+    points: Table,
+    /// The values of all rows.
+    pub rows: Table,
+    pub people: People,
+    reading: Reading,
+    /// The kernel of points with members.
+    with_members: Matrix,
+    /// Whether the members are the rows themselves.
+    own: bool,
+}
+
+/// An effect from one table with given parameters.
+#[derive(Debug, Clone)]
+pub(super) struct Iterated {
+    /// The treatments that rows have.
+    pub treatments: Table,
+    pub stages: Vec<FittedStage>,
+    adjustment: bool,
+}
+
+/// Treatments of queries, as stages see them.
+struct Queries {
+    /// By stage the kernel of its treatments between points and queries, and between queries.
+    kernels: Vec<Option<(Matrix, Matrix)>>,
+    /// How often each counts the constant.
+    constants: Vec<f64>,
+}
+
+/// What one way through the stages finds.
+struct Pass {
+    parts: Parts,
+    /// By stage the share of each query's prior variance that its rows take away.
+    resolved: Vec<Vec<f64>>,
+    /// Weights on rows of the first stage of the pass, queries × rows.
+    weights: Matrix,
+    /// Of each member of the population the expected outcome less the constant, members × queries; `None`
+    /// without averaged covariates.
+    of_members: Option<Matrix>,
+}
+
+/// Rows over which V is taken in stages that are neither the first nor the last.
+const SECOND_MOMENT_ROWS: usize = 25;
+
+fn times(all: &mut Matrix, own: &Matrix) {
+    all.data_mut().iter_mut().zip(own.data()).for_each(|(a, b)| *a *= b);
+}
+
+fn ones(rows: usize, cols: usize) -> Matrix {
+    Matrix::from_row_major(rows, cols, vec![1.0; rows * cols])
+}
+
+impl StageFit {
+    pub fn sees_rows(&self) -> bool {
+        match self {
+            Self::Outcome(process) => process.sees_rows(),
+            Self::Regression { solver, .. } => matches!(solver, Solver::Rows(_)),
+        }
+    }
+}
+
+impl History {
+    pub fn new(kernel: Kernel, points: Table, rows: Table, all: bool) -> Result<Self> {
+        let arrived = Arrived::new((&points, &kernel), &rows, all)?;
+        let n = rows.rows() as f64;
+        let mean_diagonal = kernel.diagonal(&rows).iter().sum::<f64>() / n;
+        let mut squares = arrived.with_points().matmul(&arrived.with_points().transpose());
+        squares.data_mut().iter_mut().for_each(|v| *v /= n);
+        Ok(Self { rows, arrived, mean_diagonal, squares })
+    }
+}
+
+impl Averaged {
+    /// Over all rows.
+    pub fn new(kernel: Kernel, points: Table, rows: Table) -> Self {
+        let people = People::all(&rows);
+        let mut own = Self::over(kernel, points, rows, people);
+        own.own = true;
+        own
+    }
+
+    fn over(kernel: Kernel, points: Table, rows: Table, people: People) -> Self {
+        let with_members = kernel.cross_gram(&points, &people.covariates);
+        let reading = Reading::of_members(&with_members, &kernel, &people.covariates, &people.weights);
+        Self { kernel, points, rows, people, reading, with_members, own: false }
+    }
+}
+
+impl FittedStage {
+    /// The points of the stage, by number.
+    fn point_count(&self) -> usize {
+        match &self.fit {
+            StageFit::Outcome(process) => process.points().rows(),
+            StageFit::Regression { solver, .. } => solver.point_count(),
+        }
+    }
+}
+
+impl Iterated {
+    pub fn new(treatments: Table, stages: Vec<FittedStage>, adjustment: bool) -> Self {
+        Self { treatments, stages, adjustment }
+    }
+
+    /// The process of the outcome.
+    pub fn process(&self) -> &Process {
+        match self.stages.last().map(|stage| &stage.fit) {
+            Some(StageFit::Outcome(process)) => process,
+            _ => unreachable!("the last stage regresses the outcome"),
+        }
+    }
+
+    /// Whether one of its regressions has noise of less than this share of the variance.
+    pub fn has_no_noise(&self, share: f64) -> bool {
+        self.stages.iter().any(|stage| match &stage.fit {
+            StageFit::Outcome(process) => process.has_no_noise(share),
+            StageFit::Regression { ridge, .. } => *ridge < share,
+        })
+    }
+
+    /// Covariates that the effect is averaged over and that other people may have otherwise, with their
+    /// kernel.
+    pub fn covariates(&self) -> Option<&Averaged> {
+        self.stages[0].averaged.as_ref()
+    }
+
+    /// The same effect on other people.
+    pub fn on(&self, people: People) -> Self {
+        let mut other = self.clone();
+        if let Some(own) = other.stages[0].averaged.take() {
+            other.stages[0].averaged = Some(Averaged::over(own.kernel, own.points, own.rows, people));
+        }
+        other
+    }
+
+    /// Of each stage that is known through landmarks the share of noise which these leave unexplained, the
+    /// largest.
+    pub fn unexplained(&self) -> Option<f64> {
+        let each = self.stages.iter().filter_map(|stage| match &stage.fit {
+            StageFit::Outcome(process) => process.unexplained(),
+            StageFit::Regression { solver, .. } => solver.unexplained(),
+        });
+        each.reduce(f64::max)
+    }
+
+    fn queries(&self, treatments: &Table) -> Queries {
+        let kernels = self.stages.iter().map(|stage| {
+            let set = stage.set.as_ref()?;
+            let own = treatments.select_columns(&set.columns);
+            Some((set.kernel.cross_gram(&set.points, &own), set.kernel.gram(&own)))
+        });
+        Queries { kernels: kernels.collect(), constants: vec![1.0; treatments.rows()] }
+    }
+
+    /// The weights Φ of points, before members are averaged over, and F; `weights` are those on rows of the
+    /// history, queries × rows.
+    fn functionals(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> (Matrix, Matrix) {
+        let (stage, q) = (&self.stages[t], queries.constants.len());
+        let (mut phi, mut prior) = match (&stage.history, weights) {
+            (Some(history), Some(weights)) => {
+                let own = history.arrived.weighted(weights, &queries.constants);
+                (own.columns, own.prior)
+            }
+            _ => (ones(stage.point_count(), q), ones(q, q)),
+        };
+        if let Some((with_points, with_each_other)) = &queries.kernels[t] {
+            times(&mut phi, with_points);
+            times(&mut prior, with_each_other);
+        }
+        (phi, prior)
+    }
+
+    /// The covariance of what stage t and those after it say of queries.
+    fn pass(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> Pass {
+        let (stage, q) = (&self.stages[t], queries.constants.len());
+        let (mut phi, mut prior) = self.functionals(t, weights, queries);
+        let of_members = stage.averaged.as_ref().map(|averaged| {
+            let mut own = self.coefficients(t, queries);
+            times(&mut own, &phi);
+            averaged.with_members.transpose_matmul(&own)
+        });
+        if let Some(averaged) = &stage.averaged {
+            let (columns, with_each_other) = (phi, prior);
+            phi = averaged.reading.with_rows(&columns);
+            prior = averaged.reading.with_each_other(&columns, &with_each_other);
+        }
+        let share = |open: f64, all: f64| if all > 0.0 { (1.0 - open / all).clamp(0.0, 1.0) } else { 0.0 };
+        match &stage.fit {
+            StageFit::Outcome(process) => {
+                let constants = queries.constants.clone();
+                let weights = process.solver().weights(&process.with_points(&phi, &constants));
+                let before: Vec<f64> =
+                    (0..q).map(|i| prior[(i, i)] + process.level() * constants[i].powi(2)).collect();
+                let part = process.covariance(&Functionals { columns: phi, prior, constants });
+                let resolved = (0..q).map(|i| share(part[(i, i)], before[i])).collect();
+                Pass { parts: vec![(Cause::Outcome, part)], resolved: vec![resolved], weights, of_members }
+            }
+            StageFit::Regression { solver, .. } => {
+                let (weights, known) = solver.read(phi);
+                let mut open = prior.clone();
+                open.data_mut().iter_mut().zip(known.data()).for_each(|(open, known)| *open -= known);
+                let next = self.pass(t + 1, Some(&weights), queries);
+                let mut parts = next.parts;
+                let (square, variance) = self.second_moments(t + 1, queries);
+                for (cause, moment) in [(Cause::Stage(t), square), (Cause::Interaction, variance)] {
+                    let mut own = open.clone();
+                    times(&mut own, &moment);
+                    add(&mut parts, cause, 1.0, &own);
+                }
+                let mut resolved = vec![(0..q).map(|i| share(open[(i, i)], prior[(i, i)])).collect()];
+                resolved.extend(next.resolved);
+                Pass { parts, resolved, weights, of_members: of_members.or(next.of_members) }
+            }
+        }
+    }
+
+    /// Coefficients over the points of stage t, points × queries: its mean is these times the kernel.
+    fn coefficients(&self, t: usize, queries: &Queries) -> Matrix {
+        match &self.stages[t].fit {
+            StageFit::Outcome(process) => {
+                let q = queries.constants.len();
+                let own = process.coef();
+                let values = own.iter().flat_map(|v| std::iter::repeat_n(*v, q)).collect();
+                Matrix::from_row_major(own.len(), q, values)
+            }
+            StageFit::Regression { solver, .. } => solver.apply(self.means_of_rows(t + 1, queries)),
+        }
+    }
+
+    /// What stage t expects less the constant with each row's history, rows × queries.
+    fn means_of_rows(&self, t: usize, queries: &Queries) -> Matrix {
+        let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
+        let mut own = self.coefficients(t, queries);
+        times(&mut own, &self.without_history(t, queries));
+        history.arrived.with_points().transpose_matmul(&own)
+    }
+
+    /// The kernel of points with queries, but for that of the history.
+    fn without_history(&self, t: usize, queries: &Queries) -> Matrix {
+        let mut own = ones(self.stages[t].point_count(), queries.constants.len());
+        if let Some((with_points, _)) = &queries.kernels[t] {
+            times(&mut own, with_points);
+        }
+        match &self.stages[t].averaged {
+            Some(averaged) => averaged.reading.with_rows(&own),
+            None => own,
+        }
+    }
+
+    /// V of stage t, in two parts: of its means, and of what is not known.
+    fn second_moments(&self, t: usize, queries: &Queries) -> (Matrix, Matrix) {
+        let (stage, q) = (&self.stages[t], queries.constants.len());
+        let means = self.means_of_rows(t, queries);
+        let n = means.rows() as f64;
+        let mut square = means.transpose_matmul(&means);
+        square.data_mut().iter_mut().for_each(|v| *v /= n);
+        let Some(history) = &stage.history else { return (square, Matrix::zeros(q, q)) };
+        match &stage.fit {
+            StageFit::Outcome(process) => {
+                let columns = self.without_history(t, queries);
+                let mut prior = ones(q, q);
+                if let Some((_, with_each_other)) = &queries.kernels[t] {
+                    times(&mut prior, with_each_other);
+                }
+                if let Some(averaged) = &stage.averaged {
+                    prior.data_mut().iter_mut().for_each(|v| *v *= averaged.reading.own);
+                }
+                prior.data_mut().iter_mut().for_each(|v| *v *= history.mean_diagonal);
+                let mut known = process.inverse();
+                times(&mut known, &history.squares);
+                let known = columns.transpose_matmul(&known.matmul(&columns));
+                prior.data_mut().iter_mut().zip(known.data()).for_each(|(v, known)| *v -= known);
+                (square, prior)
+            }
+            StageFit::Regression { .. } => {
+                let count = history.rows.rows();
+                let some = at_most(SECOND_MOMENT_ROWS, count);
+                let of_zero = Queries { kernels: queries.kernels.clone(), constants: vec![0.0; q] };
+                let mut variance = Matrix::zeros(q, q);
+                for row in &some {
+                    let mut weights = Matrix::zeros(q, count);
+                    (0..q).for_each(|i| weights.row_mut(i)[*row] = 1.0);
+                    plus(&mut variance, &total(&self.pass(t, Some(&weights), &of_zero).parts, q));
+                }
+                variance.data_mut().iter_mut().for_each(|v| *v /= some.len() as f64);
+                (square, variance)
+            }
+        }
+    }
+
+    /// Means of queries, what is not known of them jointly, and their support.
+    pub fn told(&self, treatments: &Table) -> (Vec<f64>, Parts, Vec<Standing>) {
+        self.evaluate(&self.queries(treatments))
+    }
+
+    fn evaluate(&self, queries: &Queries) -> (Vec<f64>, Parts, Vec<Standing>) {
+        let q = queries.constants.len();
+        let pass = self.pass(0, None, queries);
+        let mut coefficients = self.coefficients(0, queries);
+        times(&mut coefficients, &self.without_history(0, queries));
+        let mut means: Vec<f64> = queries.constants.iter().map(|c| c * self.process().constant).collect();
+        for p in 0..coefficients.rows() {
+            means.iter_mut().zip(coefficients.row(p)).for_each(|(mean, v)| *mean += v);
+        }
+        let mut parts = pass.parts;
+        if let Some(part) = self.of_people(pass.of_members.as_ref()) {
+            add(&mut parts, Cause::Adjustment, 1.0, &part);
+        }
+        let of = |i: usize| {
+            let row = pass.weights.row(i);
+            let (mass, size): (f64, f64) = (row.iter().sum(), row.iter().map(|e| e.abs()).sum());
+            Standing {
+                resolved_by_first: pass.resolved[0][i],
+                resolved_by_rest: pass.resolved[1..].iter().map(|own| own[i]).fold(1.0, f64::min),
+                effective_rows: if size > 0.0 { size * size / dot(row, row) } else { 0.0 },
+                mass,
+                people: 1.0,
+                overlap: 1.0,
+            }
+        };
+        (means, parts, (0..q).map(of).collect())
+    }
+
+    /// What is not known of the population: the Bayesian bootstrap of the rows, or the share of the prior
+    /// variance that a regression leaves of who its members are.
+    fn of_people(&self, of_members: Option<&Matrix>) -> Option<Matrix> {
+        let averaged = self.stages.iter().find_map(|stage| stage.averaged.as_ref())?;
+        let mut own = of_members?.clone();
+        let (m, q) = (own.rows() as f64, own.cols());
+        let scale = match averaged.people.open {
+            Some(open) => open / m,
+            None if averaged.own && self.adjustment => {
+                for j in 0..q {
+                    let mean = own.column(j).iter().sum::<f64>() / m;
+                    (0..own.rows()).for_each(|i| own[(i, j)] -= mean);
+                }
+                1.0 / (m * (m + 1.0))
+            }
+            None => return None,
+        };
+        let mut part = own.transpose_matmul(&own);
+        part.data_mut().iter_mut().for_each(|v| *v *= scale);
+        Some(part)
+    }
+
+    /// Joint draws of queries, queries × draws: normal ones with the mean and covariance.
+    pub fn sample(&self, treatments: &Table, draws: usize, random: &mut Random) -> Result<Matrix> {
+        let (means, parts, _) = self.told(treatments);
+        let all = total(&parts, means.len());
+        let scale = super::normal::size(&all);
+        let mut out = super::normal::drawn(all, scale, draws, "covariance of the effect", random)?;
+        means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
+        Ok(out)
+    }
+
+    /// The mean as an expansion over the treatments, and the covariance of all functionals that make nothing
+    /// of a constant.
+    ///
+    /// # Errors
+    /// [`Error::Unused`](crate::Error::Unused) for treatments that are set at several times, of which the
+    /// effect is a sum of products of kernels.
+    pub fn posterior(&self) -> Result<(Expansion, Covariance)> {
+        let set = match (&self.stages[0].set, self.stages[1..].iter().all(|stage| stage.set.is_none())) {
+            (Some(set), true) => set,
+            _ => {
+                return Err(unused("an exact explanation", "effects of treatments that are set at one time"));
+            }
+        };
+        let n = set.points.rows();
+        let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
+        // First of the kernel itself, of which the prior is a multiple; then of the columns.
+        kernels[0] = Some((Matrix::zeros(n, 1), ones(1, 1)));
+        let prior = total(&self.pass(0, None, &Queries { kernels, constants: vec![0.0] }).parts, 1)[(0, 0)];
+        let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
+        kernels[0] = Some((Matrix::identity(n), Matrix::zeros(n, n)));
+        let queries = Queries { kernels, constants: vec![0.0; n] };
+        let (coef, parts, _) = self.evaluate(&queries);
+        let mut known = total(&parts, n);
+        known.data_mut().iter_mut().for_each(|v| *v = -*v);
+        let coef = Matrix::column_vector(coef);
+        let constant = vec![self.process().constant];
+        let model = Expansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
+        let known = vec![Known::Dense(known)];
+        Ok((model, Covariance { prior, mirror: None, known, scale: vec![1.0] }))
+    }
+
+    /// By how much each new row would lower the variance of sums of effects (sums × rows).
+    ///
+    /// # Errors
+    /// [`Error::Unused`](crate::Error::Unused) for effects of several stages; as [`Table::conform`].
+    pub fn worth(&self, treatments: &Table, by: &Matrix, rows: &Table) -> Result<Matrix> {
+        let [FittedStage { set: Some(set), averaged, .. }] = &self.stages[..] else {
+            return Err(unused("what one more row is worth", "effects of one regression"));
+        };
+        let process = self.process();
+        let (asked, new) = (treatments, rows.conform(process.points().columns())?);
+        let width = set.points.width();
+        let x = new.select_columns(&(0..width).collect::<Vec<_>>());
+        let turned = by.transpose();
+        let mut columns = set.kernel.cross_gram(&set.points, asked).matmul(&turned);
+        let mut with_query = set.kernel.cross_gram(&x, asked).matmul(&turned);
+        if let Some(averaged) = averaged {
+            columns = averaged.reading.with_rows(&columns);
+            let z = new.select_columns(&(width..new.width()).collect::<Vec<_>>());
+            let people = &averaged.people;
+            let of_people = averaged.kernel.cross_gram(&z, &people.covariates).matvec(&people.weights);
+            for (i, of_people) in of_people.iter().enumerate() {
+                with_query.row_mut(i).iter_mut().for_each(|v| *v *= of_people);
+            }
+        }
+        let constants: Vec<f64> = (0..by.rows()).map(|s| by.row(s).iter().sum()).collect();
+        Ok(process.row_lowers((&columns, &constants), with_query, &new))
+    }
+
+    /// What stage t expects less the constant with each of these rows' histories and one choice of
+    /// treatments: means, and columns of which the covariance is made, but for a thousandth of its trace.
+    pub fn guesses(&self, t: usize, rows: &[usize], treatments: &Table) -> Matrix {
+        let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
+        let one = self.queries(treatments);
+        let all = self.means_of_rows(t, &one);
+        let repeated = treatments.select_rows(&vec![0; rows.len()]);
+        let queries = Queries { constants: vec![0.0; rows.len()], ..self.queries(&repeated) };
+        let mut weights = Matrix::zeros(rows.len(), history.rows.rows());
+        rows.iter().enumerate().for_each(|(i, row)| weights.row_mut(i)[*row] = 1.0);
+        let covariance = total(&self.pass(t, Some(&weights), &queries).parts, rows.len());
+        let open = crate::linalg::few_columns(&covariance, 1e-3);
+        let values = rows.iter().enumerate().flat_map(|(i, row)| {
+            std::iter::once(all[(*row, 0)]).chain(open.row(i).iter().copied()).collect::<Vec<_>>()
+        });
+        Matrix::from_row_major(rows.len(), 1 + open.cols(), values.collect())
+    }
+}
