@@ -26,7 +26,7 @@ impl Effect {
         let links: Vec<(f64, &Link)> = self
             .models()
             .filter_map(|(weight, model)| match model {
-                Model::Link(link) => Some((weight, link)),
+                Model::Link(link) => Some((weight, &**link)),
                 Model::Iterated(_) => None,
             })
             .collect();
@@ -67,7 +67,7 @@ impl Effect {
             let with_rows = block.kernel.cross_gram(&block.rows, &people.covariates);
             let reading = Reading::of_members(&with_rows, &block.kernel, &people.covariates, &people.weights);
             let half = people.open.map(|open| half(link, &with_rows, open));
-            parts.push((*weight, Model::Link(link.read(reading, half))));
+            parts.push((*weight, Model::Link(Box::new(link.read(reading, half)))));
         }
         Ok(self.on(parts, people))
     }

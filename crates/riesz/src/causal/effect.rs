@@ -19,7 +19,7 @@ use crate::table::Table;
 #[derive(Debug, Clone)]
 pub(super) enum Model {
     /// Through studies that lead to one another.
-    Link(Link),
+    Link(Box<Link>),
     /// By the stages of one table.
     Iterated(Box<Iterated>),
 }

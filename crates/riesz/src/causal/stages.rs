@@ -179,7 +179,7 @@ impl SingleTable {
             if (t > 0) == stage.history.is_empty() {
                 let allowed = "every stage but the first has one, and the first has none";
                 return Err(Error::parameter(
-                    &format!("history of stage {}", t + 1),
+                    format!("history of stage {}", t + 1),
                     crate::error::listed(&stage.history),
                     allowed,
                 ));

@@ -134,7 +134,7 @@ impl Studies {
                 Outcome::Link(Box::new(self.step(s, own, parameters.adjustment, outcome, &landmarks)?));
         }
         let first = self.step(0, &parameters.studies[0], parameters.adjustment, outcome, &landmarks)?;
-        Ok(Effect::new(vec![(1.0, Model::Link(first))]))
+        Ok(Effect::new(vec![(1.0, Model::Link(Box::new(first)))]))
     }
 }
 

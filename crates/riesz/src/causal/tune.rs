@@ -116,7 +116,7 @@ impl Fusion {
             _ => Vec::new(),
         };
         let weight = 1.0 / links.len() as f64;
-        let parts = links.into_iter().map(|own| (weight, Model::Link(own)));
+        let parts = links.into_iter().map(|own| (weight, Model::Link(Box::new(own))));
         Ok(Effect::new(parts.collect()).knowing(overlap, effective))
     }
 
