@@ -38,6 +38,8 @@ __all__ = [
     "effect_stages",
     "explain_duels",
     "factors",
+    "find_instrument",
+    "find_sequence",
     "fit",
     "fit_aggregates",
     "fit_bradley_terry",
@@ -45,9 +47,11 @@ __all__ = [
     "fit_landmarks",
     "fit_preferences",
     "fit_sparse_aggregates",
+    "formula_of_effect",
     "functionals",
     "fuse",
     "gather_studies",
+    "graph_parts",
     "hsic_test",
     "identify_effect",
     "join_bags",
@@ -722,6 +726,14 @@ def functionals(
 _Graph = str | tuple[list[str], list[tuple[str, str]]]
 
 def identify_effect(graph: _Graph | None, query: str) -> tuple[str, str]: ...
+def formula_of_effect(
+    graph: _Graph, treatments: list[str], outcomes: list[str], measured: list[str] | None
+) -> tuple[str | None, str]: ...
+def find_instrument(graph: _Graph, treatment: str, outcome: str, measured: list[str] | None) -> tuple[str, list[str]] | None: ...
+def find_sequence(
+    graph: _Graph, treatments: list[str], outcome: str, measured: list[str] | None
+) -> list[tuple[str, list[str]]] | None: ...
+def graph_parts(graph: _Graph) -> tuple[list[str], list[str], list[tuple[str, str]], list[tuple[str, str]]]: ...
 def open_path(graph: _Graph, a: list[str], b: list[str], given: list[str]) -> str | None: ...
 
 # Treatments, how a study tells what they do, what it is adjusted for or through which columns they act, and mediators.

@@ -9,7 +9,12 @@ Identification(back-door, adjusting for age and bmi; volume depends on statin on
 >>> found.adjust
 ('age', 'bmi')
 
-What is not identified is refused, with a path that stays open and what would help.
+An effect that another formula than an adjustment gives is answered with the formula, which riesz does not estimate:
+
+>>> identify("W1 -> W2 -> X -> Y; W1 <-> X; W1 <-> Y", treatment="X", outcome="Y", studies=[["W1", "W2", "X", "Y"]]).formula
+'P(Y | do(X)) = [Σ_W1 P(W1) P(X, Y | W1, W2)] / [Σ_W1 P(W1) P(X | W1, W2)], for any value of W2'
+
+What is not identified is refused with a `NotIdentifiedError`, with a path that stays open and what would help.
 """
 
 from __future__ import annotations
@@ -17,11 +22,61 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core
+from ._causal_graphs import graph_text
 
-__all__ = ["Bridge", "Identification", "d_separated", "identify", "open_path"]
+__all__ = [
+    "Bridge",
+    "GraphParts",
+    "Hedge",
+    "Identification",
+    "Instrument",
+    "NotIdentifiedError",
+    "d_separated",
+    "effect_formula",
+    "identify",
+    "instrument",
+    "open_path",
+    "read_graph",
+    "sequential_adjustment",
+]
+
+
+@dataclass(frozen=True)
+class Hedge:
+    """Why no formula gives an effect: two sets of measured variables, each connected by hidden common causes."""
+
+    #: The set that holds treatments, and the part of it without treatments, which all its members cause.
+    larger: tuple[str, ...]
+    smaller: tuple[str, ...]
+    #: The treatments in the larger set.
+    treatments: tuple[str, ...]
+    #: Its pairs with a hidden common cause.
+    confounded: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """A variable that moves a treatment and affects the outcome through it alone, given some covariates."""
+
+    variable: str
+    given: tuple[str, ...]
+
+
+class NotIdentifiedError(ValueError):
+    """An effect that no formula of what was measured gives."""
+
+    def __init__(self, message: str, hedge: Hedge, instrument: Instrument | None = None) -> None:
+        super().__init__(message)
+        #: The proof that there is no formula.
+        self.hedge = hedge
+        #: An instrument, which would give the effect under further assumptions.
+        self.instrument = instrument
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.hedge, self.instrument)
 
 
 def __dir__() -> list[str]:
@@ -53,7 +108,7 @@ class Identification:
     treatments: tuple[str, ...]
     without_effect: tuple[str, ...]
     outcome: str
-    #: "back_door", "front_door", "sequential", "randomized" or "constant".
+    #: "back_door", "front_door", "sequential", "randomized" or "constant"; or "formula", which riesz does not estimate.
     how: str
     #: Columns of the first study that are adjusted for; with a front door those within each value of which it holds.
     adjust: tuple[str, ...]
@@ -73,6 +128,10 @@ class Identification:
     _says: str = field(compare=False)
     #: With "sequential" the treatments in causal order, each with the covariates that are added before it.
     steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: With "formula" the effect by what was measured, such as ``"P(Y | do(X)) = …"``; else empty.
+    formula: str = ""
+    #: With "formula" lists of variables each of which, measured too, would give an adjustment.
+    would_help: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return f"{self._says}; assumed: {'; '.join(self.assumptions)}"
@@ -94,14 +153,16 @@ def identify(
 ) -> Identification:
     """Says how the effect of ``treatment`` on ``outcome`` follows from studies that measured different columns.
 
-    ``graph`` is text (``"age -> dose; dose -> psa <-> bmi"``, DOT or DAGitty's), a directed graph of networkx, or ``None``
+    ``graph`` is text (``"age -> dose; dose -> psa <-> bmi"``, DOT, DAGitty's, GML, JSON, BIF, bnlearn's, lavaan's or Tetrad's),
+    a directed graph of networkx, pgmpy, DoWhy, y0 or ananke, an adjacency matrix as a data frame (rows are causes), or ``None``
     to take ``adjust``, ``front_door`` or ``randomized`` on trust. ``studies`` are lists of columns, or tables: the first has
     the treatments, the last the outcome, and each shares columns with the next. ``adjust`` and ``front_door`` name columns of
     the first study, which a graph checks; ``randomized`` says that treatments were assigned by chance there. ``differs``
     names, by a study's number from 1 or as ``"study 2"``, variables that come about differently in it.
 
-    With one study, several treatments are also adjusted for one after the other (sequential back-door): see ``steps``.
-    Raises ``ValueError`` with a path that stays open and what would help, where the effect is not identified.
+    With one study, several treatments are also adjusted for one after the other (sequential back-door): see ``steps``. An effect
+    that no adjustment gives, but another formula does, has ``how="formula"``. Raises `NotIdentifiedError`, a ``ValueError``, with a
+    path that stays open and what would help, if no formula gives it.
     """
     return answered(*asked(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
 
@@ -136,13 +197,97 @@ def asked(
         "strategy": strategy,
         "differs": {_study(key): _names(names) for key, names in (differs or {}).items()},
     }
-    return None if graph is None else _graph(graph), json.dumps(query)
+    return None if graph is None else graph_text(graph), json.dumps(query)
 
 
 def answered(graph: Any, query: str) -> Identification:
     """The answer to what was :func:`asked`."""
-    answer, says = _core.identify_effect(graph, query)
-    return _identification(json.loads(answer), says)
+    text, says = _core.identify_effect(graph, query)
+    answer = json.loads(text)
+    if answer.get("identified", True):
+        return _identification(answer, says)
+    found = answer["instrument"]
+    way = None if found is None else Instrument(found["variable"], tuple(found["given"]))
+    raise NotIdentifiedError(says, _hedge(answer["hedge"]), way)
+
+
+def effect_formula(
+    graph: Any, *, treatment: str | Iterable[str], outcome: str | Iterable[str], measured: Iterable[str] | None = None
+) -> str:
+    """Give the distribution of ``outcome`` where ``treatment`` is set, as a formula of what was measured.
+
+    ``measured`` are all variables of the graph by default. The algorithm is complete (Shpitser and Pearl 2006): raises
+    `NotIdentifiedError` with a hedge if no formula gives the distribution.
+
+    >>> from riesz.causal import effect_formula
+    >>> effect_formula("Z -> X -> Y; Z -> Y", treatment="X", outcome="Y")
+    'P(Y | do(X)) = Σ_Z P(Z) P(Y | Z, X)'
+    """
+    names = None if measured is None else _names(measured)
+    formula, answer = _core.formula_of_effect(graph_text(graph), _names(treatment), _names(outcome), names)
+    if formula is not None:
+        return formula
+    hedge = _hedge(json.loads(answer))
+    pairs = ", ".join(f"{a} <-> {b}" for a, b in hedge.confounded)
+    effect = f"the effect of {', '.join(_names(treatment))} on {', '.join(_names(outcome))}"
+    ends = f"{', '.join(hedge.treatments)} with {', '.join(hedge.smaller)}"
+    raise NotIdentifiedError(
+        f"{effect} is not identified: the hidden common causes {pairs} connect {ends}",
+        hedge,
+    )
+
+
+def instrument(graph: Any, *, treatment: str, outcome: str, measured: Iterable[str] | None = None) -> Instrument | None:
+    """Give an instrument for the effect of ``treatment`` on ``outcome`` with its covariates; ``None`` if there is none.
+
+    >>> from riesz.causal import instrument
+    >>> instrument("Z -> X -> Y; X <-> Y", treatment="X", outcome="Y")
+    Instrument(variable='Z', given=())
+    """
+    names = None if measured is None else _names(measured)
+    found = _core.find_instrument(graph_text(graph), treatment, outcome, names)
+    return None if found is None else Instrument(found[0], tuple(found[1]))
+
+
+def sequential_adjustment(
+    graph: Any, *, treatment: Iterable[str], outcome: str, measured: Iterable[str] | None = None
+) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+    """Give covariates for treatments in time, by the sequential back-door criterion of Pearl and Robins (1995).
+
+    The answer has each treatment that affects the outcome, in causal order, with the covariates that are added for it;
+    ``None`` if no sequence of covariates identifies the joint effect. The effect is then the g-formula.
+
+    >>> from riesz.causal import sequential_adjustment
+    >>> graph = "L0 -> A0, L1, Y; A0 -> L1, Y; L1 -> A1, Y; A1 -> Y"
+    >>> sequential_adjustment(graph, treatment=["A0", "A1"], outcome="Y")
+    (('A0', ('L0',)), ('A1', ('L1',)))
+    """
+    names = None if measured is None else _names(measured)
+    found = _core.find_sequence(graph_text(graph), _names(treatment), outcome, names)
+    return None if found is None else tuple((name, tuple(adjust)) for name, adjust in found)
+
+
+class GraphParts(NamedTuple):
+    """What a graph says."""
+
+    #: In the order in which they are first named.
+    variables: tuple[str, ...]
+    #: Variables that it declares unmeasured.
+    latent: tuple[str, ...]
+    #: Causes and their direct effects.
+    arrows: tuple[tuple[str, str], ...]
+    #: Pairs with a hidden common cause.
+    confounded: tuple[tuple[str, str], ...]
+
+
+def read_graph(graph: Any) -> GraphParts:
+    """Give the variables and edges of a graph in any of the formats that `identify` takes.
+
+    >>> from riesz.causal import read_graph
+    >>> read_graph("[Z][X|Z][Y|X:Z]").arrows
+    (('Z', 'X'), ('Z', 'Y'), ('X', 'Y'))
+    """
+    return GraphParts(*(tuple(part) for part in _core.graph_parts(graph_text(graph))))
 
 
 def d_separated(graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()) -> bool:
@@ -152,7 +297,7 @@ def d_separated(graph: Any, a: str | Iterable[str], b: str | Iterable[str], give
 
 def open_path(graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()) -> str | None:
     """Give a shortest path that leaves ``a`` and ``b`` dependent given ``given``; ``None`` if they are d-separated."""
-    return _core.open_path(_graph(graph), _names(a), _names(b), _names(given))
+    return _core.open_path(graph_text(graph), _names(a), _names(b), _names(given))
 
 
 def _names(given: str | Iterable[str]) -> list[str]:
@@ -166,14 +311,9 @@ def _study(key: int | str) -> int:
     return int(text) - 1
 
 
-def _graph(graph: Any) -> str | tuple[list[str], list[tuple[str, str]]]:
-    if isinstance(graph, str):
-        return graph
-    if not (hasattr(graph, "edges") and hasattr(graph, "nodes")):
-        raise TypeError(f"a graph is text or a directed graph of networkx, not {type(graph).__name__}")
-    if not graph.is_directed():
-        raise ValueError("the graph's edges have no direction: give a networkx.DiGraph")
-    return [str(node) for node in graph.nodes], [(str(edge[0]), str(edge[1])) for edge in graph.edges]
+def _hedge(answer: dict[str, Any]) -> Hedge:
+    pairs = tuple((a, b) for a, b in answer["confounded"])
+    return Hedge(*(tuple(answer[part]) for part in ("larger", "smaller", "treatments")), pairs)
 
 
 def _identification(answer: dict[str, Any], says: str) -> Identification:
@@ -194,4 +334,6 @@ def _identification(answer: dict[str, Any], says: str) -> Identification:
         unknown=tuple(answer["unknown"]),
         _says=says,
         steps=tuple((step["treatment"], tuple(step["adjust"])) for step in how.get("steps", ())),
+        formula=how.get("formula", ""),
+        would_help=tuple(tuple(names) for names in how.get("would_help", ())),
     )

@@ -122,7 +122,7 @@ def test_refusals_say_what_is_wrong():
         with pytest.raises(ValueError) as refusal:
             identify(graph, **{**ask, **change})
         assert expected in str(refusal.value)
-    with pytest.raises(TypeError, match="a graph is text or a directed graph of networkx, not int"):
+    with pytest.raises(TypeError, match="a graph is text, a directed graph of networkx.*not int"):
         identify(3, **ask)
     with pytest.raises(TypeError, match="a list of columns"):
         identify(STATIN, treatment="statin", outcome="volume", studies=["statin", "psa"])

@@ -1,7 +1,11 @@
 //! Causal graphs for Python: texts and names in, answers out.
 
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
-use riesz::causal::{Graph, Identification, Query, identify};
+use riesz::Error;
+use riesz::causal::{
+    Graph, Identification, Query, effect_formula, identify, instrument, sequential_adjustment,
+};
 
 use crate::{raise, refuse};
 
@@ -16,11 +20,16 @@ pub enum Given {
 
 impl Given {
     fn graph(&self) -> PyResult<Graph> {
-        match self {
+        let graph = match self {
             Self::Text(text) => Graph::parse(text),
             Self::Arrows(variables, arrows) => Graph::new(variables, arrows, &[]),
         }
-        .map_err(raise)
+        .map_err(raise)?;
+        if let Some(note) = graph.note() {
+            let message = std::ffi::CString::new(note).map_err(refuse)?;
+            Python::attach(|py| PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 3))?;
+        }
+        Ok(graph)
     }
 }
 
@@ -39,11 +48,82 @@ impl Question {
     }
 }
 
-/// Whether and how an effect is identified: the answer in JSON, and in a sentence.
+/// Whether and how an effect is identified: the answer in JSON, and in a sentence. If it is not identified,
+/// the JSON says why.
 #[pyfunction]
 pub fn identify_effect(graph: Option<Given>, query: &str) -> PyResult<(String, String)> {
-    let found = Question::new(graph, query)?.found;
-    Ok((serde_json::to_string(&found).map_err(refuse)?, found.to_string()))
+    let graph = graph.map(|given| given.graph()).transpose()?;
+    let query: Query = serde_json::from_str(query).map_err(refuse)?;
+    match identify(graph.as_ref(), &query) {
+        Ok(found) => Ok((serde_json::to_string(&found).map_err(refuse)?, found.to_string())),
+        Err(Error::Causal(refusal)) => match refusal.not_identified_record() {
+            Some(record) => Ok((record.to_string(), refusal.to_string())),
+            None => Err(raise(Error::Causal(refusal))),
+        },
+        Err(error) => Err(raise(error)),
+    }
+}
+
+/// The formula of an effect in words and signs and in JSON; nothing and the hedge in JSON if there is no
+/// formula.
+#[pyfunction]
+pub fn formula_of_effect(
+    graph: Given,
+    treatments: Vec<String>,
+    outcomes: Vec<String>,
+    measured: Option<Vec<String>>,
+) -> PyResult<(Option<String>, String)> {
+    let graph = graph.graph()?;
+    let measured = measured.unwrap_or_else(|| graph.variables().to_vec());
+    let found = effect_formula(&graph, &treatments, &outcomes, &measured).map_err(raise)?;
+    match found {
+        Ok(formula) => Ok((Some(formula.to_string()), serde_json::to_string(&formula).map_err(refuse)?)),
+        Err(hedge) => Ok((None, serde_json::to_string(&hedge).map_err(refuse)?)),
+    }
+}
+
+/// An instrument and its covariates.
+#[pyfunction]
+pub fn find_instrument(
+    graph: Given,
+    treatment: &str,
+    outcome: &str,
+    measured: Option<Vec<String>>,
+) -> PyResult<Option<(String, Vec<String>)>> {
+    let graph = graph.graph()?;
+    let measured = measured.unwrap_or_else(|| graph.variables().to_vec());
+    let found = instrument(&graph, treatment, outcome, &measured).map_err(raise)?;
+    Ok(found.map(|found| (found.variable, found.given)))
+}
+
+/// Treatments, each with its covariates.
+type Sequence = Vec<(String, Vec<String>)>;
+
+/// Treatments in causal order, each with its covariates; nothing if no sequence identifies the effect.
+#[pyfunction]
+pub fn find_sequence(
+    graph: Given,
+    treatments: Vec<String>,
+    outcome: &str,
+    measured: Option<Vec<String>>,
+) -> PyResult<Option<Sequence>> {
+    let graph = graph.graph()?;
+    let measured = measured.unwrap_or_else(|| graph.variables().to_vec());
+    let found = sequential_adjustment(&graph, &treatments, outcome, &measured).map_err(raise)?;
+    Ok(found.map(|steps| steps.into_iter().map(|step| (step.treatment, step.adjust)).collect()))
+}
+
+/// The variables, those declared unmeasured, the arrows, and the pairs with a hidden common cause of a graph.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+pub fn graph_parts(
+    graph: Given,
+) -> PyResult<(Vec<String>, Vec<String>, Vec<(String, String)>, Vec<(String, String)>)> {
+    let graph = graph.graph()?;
+    let owned =
+        |pairs: Vec<(&str, &str)>| pairs.into_iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+    let latent = graph.latent().into_iter().map(String::from).collect();
+    Ok((graph.variables().to_vec(), latent, owned(graph.arrows()), owned(graph.confounded())))
 }
 
 /// A path that is open between variables given others, in words; none where they are d-separated.

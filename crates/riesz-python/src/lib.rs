@@ -684,7 +684,9 @@ mod _core {
     use super::aggregate_counts::{CountPart, FittedCounts, fit_counts};
 
     #[pymodule_export]
-    use super::causal::{identify_effect, open_path};
+    use super::causal::{
+        find_instrument, find_sequence, formula_of_effect, graph_parts, identify_effect, open_path,
+    };
 
     #[pymodule_export]
     use super::columns::{column_suspicions, column_type, read_numbers};
