@@ -15,6 +15,40 @@ def collected(X: Any) -> Any:
     return X.collect() if type(X).__name__ == "LazyFrame" else X
 
 
+#: Bytes of a sparse matrix as an array above which it is refused.
+MAX_DENSE_BYTES = 8_000_000_000
+#: Bytes of the parts in which sparse rows are predicted.
+PART_BYTES = 1 << 28
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether these are rows of a sparse matrix of SciPy."""
+    return hasattr(X, "tocsr") and hasattr(X, "toarray")
+
+
+def dense(X: Any, what: str = "X") -> Any:
+    """A sparse matrix as an array, unless that takes too much memory; anything else as it is."""
+    if not hasattr(X, "toarray"):
+        return X
+    rows, columns = X.shape
+    if 8 * rows * columns > MAX_DENSE_BYTES:
+        raise ValueError(
+            f"{what} is a sparse matrix of {rows} rows and {columns} columns, which take "
+            f"{8e-9 * rows * columns:.1f} GB as an array, and at most {1e-9 * MAX_DENSE_BYTES:.0f} GB are taken: "
+            "give fewer rows at a time, or fewer columns"
+        )
+    return X.toarray()
+
+
+def row_parts(X: Any) -> list[Any]:
+    """The rows of a sparse matrix in parts that are small as arrays; anything else as one part."""
+    if not is_sparse(X):
+        return [X]
+    rows = X.tocsr()
+    step = max(1, PART_BYTES // (8 * max(1, rows.shape[1])))
+    return [rows[start : start + step] for start in range(0, max(1, rows.shape[0]), step)]
+
+
 def names_of(X: Any) -> list[str] | None:
     """The column names of a data frame (pandas, polars, …); ``None`` for arrays."""
     columns = getattr(X, "columns", None)
@@ -33,7 +67,7 @@ def picked(X: Any, names: Sequence[str]) -> Any:
 def as_cells(X: Any, what: str = "X") -> np.ndarray:
     """Rows as they are, of any type, as an array with two dimensions."""
     if hasattr(X, "toarray"):
-        X = X.toarray()
+        X = dense(X, what)
     elif _is_nullable(X):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     elif hasattr(X, "to_numpy"):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_numbers, collected, names_of, numbered, picked
+from ._data import as_numbers, collected, is_sparse, names_of, numbered, picked, row_parts
 from .kernels import Kernel, described
 
 
@@ -89,16 +89,38 @@ class Expansion:
         return expansion
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], n_features: int | None = None) -> Expansion:
-        """Reads a riesz model file or a LIBSVM model file. The latter leaves zeros out: ``n_features`` says how many columns rows
-        have, if the last ones are zero in all support vectors."""
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        n_features: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        scale: str | os.PathLike[str] | None = None,
+    ) -> Expansion:
+        """Reads a riesz model file or a LIBSVM model file.
+
+        Parameters
+        ----------
+        path : path
+        n_features : int, optional
+            How many columns rows have, for LIBSVM files, which leave zeros out: needed if the last columns are zero in all
+            support vectors.
+        columns : list of str, optional
+            Names of the features 1, 2, … of a LIBSVM file, by default ``x0``, ``x1``, …: the columns of data
+            frames that they are.
+        scale : path, optional
+            Range file of ``svm-scale -s``, for a LIBSVM model that was fitted on scaled data. Rows are then given as they are,
+            unscaled, and outputs are in the units of the target, if that was scaled too.
+        """
         path = pathlib.Path(path)
         content = path.read_bytes()
+        names = None if columns is None else [str(name) for name in columns]
+        ranges = None if scale is None else pathlib.Path(scale).read_bytes()
         try:
-            expansion = cls._wrap(_core.Expansion.from_bytes(content, n_features))
+            expansion = cls._wrap(_core.Expansion.from_bytes(content, n_features, names, ranges))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        expansion._leaves_zeros_out = n_features is None and _core.Expansion.is_libsvm(content)
+        expansion._leaves_zeros_out = n_features is None and names is None and _core.Expansion.is_libsvm(content)
         return expansion
 
     def with_unseen(self) -> Expansion:
@@ -138,22 +160,39 @@ class Expansion:
         return self._core.with_posterior(*self._posterior())
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs. With ``return_std`` or
-        ``return_cov`` their standard deviations of the same shape, or covariances (rows, rows) or (rows, rows, m), too."""
+        """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs; of a model of counts the rate of
+        events per unit of weight, or the probability of a success. With ``return_std`` or ``return_cov`` their standard
+        deviations of the same shape, or covariances (rows, rows) or (rows, rows, m), too, but for models of counts."""
+        if self._core.counted is None:
+            return self.predict_link(X, return_std, return_cov)
+        if return_std or return_cov:
+            raise ValueError(f"the standard deviation of a {self._core.counted} is that of its link: predict_link(X) has it")
+        return np.concatenate([self._core.natural(self._rows(part))[:, 0] for part in row_parts(X)])
+
+    def predict_link(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """The outputs that explanations are of, in the shapes of :meth:`predict`: of models of counts the logarithm
+        of the rate, or the log odds; of classifiers decision values or log odds."""
+        if is_sparse(X) and not return_cov:
+            parts = [self.predict_link(part.toarray(), return_std) for part in row_parts(X)]
+            both = lambda k: np.concatenate([part[k] for part in parts])
+            return (both(0), both(1)) if return_std else np.concatenate(parts)
         rows = self._rows(X)
         out = self._core.predict(rows), *spread(self, rows, return_std, return_cov)
         out = tuple(a[..., 0] if a.shape[-1] == 1 else a for a in out)
         return out if len(out) > 1 else out[0]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are averages over its posterior."""
-        found = self._core.probabilities(self._rows(X))
-        if found is None:
+        """Probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are averages over its
+        posterior; those of a LIBSVM model with ``probA`` and ``probB`` are LIBSVM's."""
+        parts = (self._core.probabilities(self._rows(part)) for part in row_parts(X))
+        found = [part for part in parts if part is not None]
+        if not found:
             raise ValueError(
                 "this model has no class probabilities; those of a Gaussian process need its posterior, which files hold on "
-                "request: save(path, posterior=True) or 'riesz fit --posterior'"
+                "request: save(path, posterior=True) or 'riesz fit --posterior'; those of a LIBSVM model need probA and probB "
+                "(svm-train -b 1)"
             )
-        return found
+        return np.concatenate(found)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples) with several outputs. So that

@@ -250,8 +250,14 @@ class Explainer:
         elif probabilities:
             budget["probabilities"] = True
             classes = self._imported.parts[0].expansion.classes
-            shown = classes[1:] if len(classes) == 2 else classes
-            self._imported = replace(self._imported, explained="probabilities", output_names=list(output_names or shown))
+            two = len(classes) == 2
+            shown = classes[1:] if two else classes
+            # Where there are no exact values, they are estimated from the model's own probabilities.
+            chances = getattr(model, "predict_proba", None)
+            function = None if chances is None else (lambda rows: chances(rows)[:, 1:] if two else chances(rows))
+            self._imported = replace(
+                self._imported, explained="probabilities", output_names=list(output_names or shown), function=function
+            )
         parts = self._imported.parts
         names = parts[0].expansion.feature_names if parts else self._imported.feature_names
         self.feature_names = user_names(self._background, self._imported)
@@ -390,6 +396,8 @@ class Explainer:
                 f"{refusal}; riesz estimates such values, with standard errors, given a background and the interventional or "
                 "observational game"
             ) from None
+        # A function answers with probabilities where these are asked for.
+        self._settings = settings_of({name: value for name, value in self._given.items() if name != "probabilities"})
         self.game = self._settings.game(True, True)
         rows = reference_rows(background, self.game == "observational")
         self._question = _core.Question(self._settings, rows, self._weights, self._players)
@@ -663,7 +671,7 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
     if isinstance(model, Imported):
         imported = model
     elif isinstance(model, Expansion):
-        imported = _whole([model], "output", "expansion", model.predict)
+        imported = _whole([model], "output", "expansion", model.predict_link)
     elif is_torch(model):
         imported = read_torch(model)
     elif is_multiplicative(model):

@@ -44,7 +44,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from . import _core
 from . import kernels as rk
-from ._data import as_cells, as_numbers, collected, is_whole, names_of, numbered
+from ._data import as_cells, as_numbers, collected, dense, is_whole, names_of, numbered, row_parts
 from ._expansion import Expansion, spread
 from ._imported import Read, with_class_sums
 from ._samples import read_categories, warn_of_numbers
@@ -76,7 +76,7 @@ class _KernelMachine(BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
+        tags.input_tags.sparse = True
         return tags
 
     def _names(self, X: np.ndarray) -> list[str]:
@@ -163,7 +163,7 @@ class _KernelMachine(BaseEstimator):
     def _outputs(self, X: Any) -> np.ndarray:
         """The expansion at the rows of X, rows × outputs."""
         check_is_fitted(self)
-        return self.expansion_._core.predict(_rows(self, X))
+        return np.concatenate([self.expansion_._core.predict(_rows(self, part)) for part in row_parts(X)])
 
     def save(self, path: Any, *, posterior: bool = False) -> None:
         """Writes the fitted model as a riesz model file, which the command line reads too. With ``posterior`` it keeps how sure
@@ -200,7 +200,7 @@ def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, 
 
 def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
     """scikit-learn's ``validate_data`` of numbers, which names dates and text where it finds them."""
-    X = collected(X)
+    X = dense(collected(X))
     _refuse_dates(X)
     try:
         found = validate_data(estimator, X, *y, dtype=np.float64, **how)
@@ -330,7 +330,9 @@ class _Classifier(ClassifierMixin, _KernelMachine):
     def predict(self, X: Any) -> np.ndarray:
         """The predicted classes."""
         check_is_fitted(self)
-        return self.classes_[self.expansion_._core.classify(_rows(self, X))]
+        classify = self.expansion_._core.classify
+        codes = [np.asarray(classify(_rows(self, part)), dtype=np.intp) for part in row_parts(X)]
+        return self.classes_[np.concatenate(codes)]
 
 
 class _Probable:
@@ -341,7 +343,7 @@ class _Probable:
     def predict_proba(self, X):
         """Class probabilities, (rows, classes); of Gaussian processes averaged over the posterior of the latent functions."""
         check_is_fitted(self)
-        return self.expansion_._core.probabilities(_rows(self, X))
+        return np.concatenate([self.expansion_._core.probabilities(_rows(self, part)) for part in row_parts(X)])
 
 
 class _Protecting:

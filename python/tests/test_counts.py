@@ -107,8 +107,8 @@ def test_averages_are_mixtures(world):
     weights = np.array([part.weight for part in parts])
     assert len(parts) > 1 and weights.sum() == pytest.approx(1) and model.effective_draws_ > 1
     cells = rows[COLUMNS].to_numpy()
-    means = np.array([part.expansion.predict(cells) for part in parts])
-    sds = np.array([part.expansion.predict(cells, return_std=True)[1] for part in parts])
+    means = np.array([part.expansion.predict_link(cells) for part in parts])
+    sds = np.array([part.expansion.predict_link(cells, return_std=True)[1] for part in parts])
     assert np.allclose(weights @ means, mean)
     assert np.allclose(weights @ (sds**2 + means**2) - mean**2, sd**2)
     # Quantiles of the mixture have their share below them, and the mean of the rate is that of log-normal ones.
@@ -204,3 +204,18 @@ def test_quantiles_and_zeros_are_refused(world):
     assert len(model.expansion_.points) == 20
     with pytest.raises(ValueError, match="between 0 and 1"):
         model.predict_quantiles(rows, [0.5, 1.0])
+
+
+def test_expansions_predict_rates(world, tmp_path):
+    rows, bags = world
+    columns = {"bag": "district", "target": "cases", "weight": "people"}
+    model = riesz.AggregateCountProcess(KERNEL, average=False, random_state=0).fit(rows, bags, **columns)
+    expansion = model.expansion_
+    assert np.allclose(expansion.predict(rows), model.predict(rows), rtol=1e-12)
+    assert np.array_equal(expansion.predict_link(rows), model.predict_link(rows))
+    with pytest.raises(ValueError, match="the standard deviation of a rate is that of its link"):
+        expansion.predict(rows, return_std=True)
+    # Without a posterior the rate at the mean of its logarithm, which is the median.
+    expansion.save(tmp_path / "m.riesz")
+    bare = riesz.Expansion.load(tmp_path / "m.riesz")
+    assert np.allclose(bare.predict(rows), np.exp(model.predict_link(rows)), rtol=1e-12)

@@ -10,6 +10,7 @@ use riesz::format::explanation::{self, SavedExplanation};
 use riesz::format::model::SavedModel;
 use riesz::question::Subject;
 use riesz::{Decisions, Error, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
+use serde_json::Value;
 
 use crate::args::{CellArgs, FeatureArgs, GameArgs, TableArgs};
 use crate::console::Console;
@@ -89,8 +90,11 @@ impl<'a> Explaining<'a> {
         reason: &str,
         console: &Console,
     ) -> Result<Self> {
-        if asked.game.robustness.is_some() {
-            return Err(Failure::input(format!("--robustness takes values that the kernel gives: {reason}")));
+        let shapley = |value: &Value| value == "shapley" || value == &Value::Bool(false);
+        let given = |name: &&&str| asked.game.settings.value(name).is_some_and(|value| !shapley(value));
+        let exact = ["index", "unions", "covariance"].iter().find(given).copied();
+        if let Some(option) = exact.or_else(|| asked.game.robustness.as_ref().map(|_| "robustness")) {
+            return Err(Failure::input(format!("--{option} takes values that the kernel gives: {reason}")));
         }
         let (tables, subject) = ((asked.table, asked.cells), Subject::Function);
         let (question, own) = about_model(asked.game, tables, (saved, subject), asked.seed, console)?;

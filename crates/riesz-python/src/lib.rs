@@ -1,5 +1,5 @@
-//! The compiled half of the Python package `riesz`: conversion between numpy arrays and the library's types, and
-//! nothing else. The public classes are written in Python, in `python/riesz`.
+//! The compiled half of the Python package `riesz`: conversion between numpy arrays and the library's types,
+//! and nothing else. The public classes are written in Python, in `python/riesz`.
 
 mod aggregate;
 mod aggregate_counts;
@@ -31,6 +31,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::attribution::coalitions;
+use riesz::expansion::{Link, ProbabilityLink};
 use riesz::explanation::Strongest;
 use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
@@ -69,7 +70,8 @@ fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> 
     Array2::from_shape_vec((rows, cols), numbers).map_err(refuse)
 }
 
-/// Whether the values of so many coalitions of so many rows and outputs are few enough to be kept with an explanation: 1 GB.
+/// Whether the values of so many coalitions of so many rows and outputs are few enough to be kept with an
+/// explanation: 1 GB.
 fn may_keep(coalitions: usize, games: usize) -> bool {
     4.0 * coalitions as f64 * games as f64 <= 1e9
 }
@@ -178,19 +180,30 @@ impl Expansion {
         Ok(Self { model: Arc::new(model), covariance: None, groups: None })
     }
 
-    /// Reads a riesz model, or a LIBSVM model of so many columns, if that is said.
+    /// Reads a riesz model, or a LIBSVM model of so many features, with names, and from data scaled as a
+    /// range file says, if that is said.
     #[staticmethod]
-    #[pyo3(signature = (bytes, columns = None))]
-    fn from_bytes(bytes: &[u8], columns: Option<usize>) -> PyResult<Self> {
+    #[pyo3(signature = (bytes, width = None, names = None, ranges = None))]
+    fn from_bytes(
+        bytes: &[u8],
+        width: Option<usize>,
+        names: Option<Vec<String>>,
+        ranges: Option<&[u8]>,
+    ) -> PyResult<Self> {
         if model::recognises(bytes) {
-            if columns.is_some() {
-                return Err(refuse("a riesz file says how many columns its model has: leave n_features out"));
+            let given =
+                [("n_features", width.is_some()), ("columns", names.is_some()), ("scale", ranges.is_some())];
+            if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+                return Err(refuse(format!("a riesz file says what its columns are: leave {name} out")));
             }
             let SavedModel { model, covariance, groups } = model::from_bytes(bytes).map_err(refuse)?;
             return Ok(Self { model: Arc::new(model), covariance: covariance.map(Arc::new), groups });
         }
         if libsvm::recognises(bytes) {
-            let model = libsvm::read(bytes, columns).map_err(refuse)?;
+            let ranges = ranges.map(libsvm::read_ranges).transpose().map_err(refuse)?;
+            let names = names.unwrap_or_default();
+            let features = libsvm::Features { names: &names, ranges: ranges.as_ref() };
+            let model = libsvm::read_with(bytes, width, features).map_err(refuse)?;
             return Ok(Self { model: Arc::new(model), covariance: None, groups: None });
         }
         Err(PyValueError::new_err("this is neither a riesz model nor a LIBSVM model"))
@@ -203,8 +216,9 @@ impl Expansion {
         Ok(PyBytes::new(py, &model::to_bytes(&saved).map_err(refuse)?))
     }
 
-    /// The same model with the posterior of a Gaussian process: the Cholesky factor (n × n, lower) of the covariance of the observations, which were the values of f
-    /// at the points times `weights`, and by what standard deviations of each output are multiplied.
+    /// The same model with the posterior of a Gaussian process: the Cholesky factor (n × n, lower) of the
+    /// covariance of the observations, which were the values of f at the points times `weights`, and by what
+    /// standard deviations of each output are multiplied.
     fn with_posterior(
         &self,
         factor: PyReadonlyArray2<'_, f64>,
@@ -238,7 +252,8 @@ impl Expansion {
         })
     }
 
-    /// The same model with what refits say of sums of the outputs of `other`, outputs × sums of `weights`, if it has any.
+    /// The same model with what refits say of sums of the outputs of `other`, outputs × sums of `weights`, if
+    /// it has any.
     fn with_refits_of(&self, other: &Self, weights: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
         let weights = weights.as_array();
         let weights =
@@ -260,7 +275,8 @@ impl Expansion {
         !model::recognises(bytes) && libsvm::recognises(bytes)
     }
 
-    /// The same model with one more level, the last, in categorical columns, for cells that are none of the others.
+    /// The same model with one more level, the last, in categorical columns, for cells that are none of the
+    /// others.
     fn with_unseen(&self) -> PyResult<Self> {
         let model = (*self.model).clone().with_unseen().map_err(raise)?;
         Ok(Self { model: Arc::new(model), covariance: self.covariance.clone(), groups: self.groups.clone() })
@@ -295,7 +311,35 @@ impl Expansion {
     /// Whether the outputs make probabilities.
     #[getter]
     fn has_probabilities(&self) -> bool {
-        self.model.probabilities(&vec![0.0; self.model.outputs()]).is_some()
+        ProbabilityLink::of_model(&self.model).is_some()
+    }
+
+    /// What a model of counts predicts: ``"rate"`` or ``"probability"``, of which the output is the logarithm
+    /// or the log odds; `None` for other models.
+    #[getter]
+    fn counted(&self) -> Option<&'static str> {
+        match self.model.link {
+            Link::Log => Some("rate"),
+            Link::Logit => Some("probability"),
+            _ => None,
+        }
+    }
+
+    /// The outputs of a model of counts on their natural scale, rows × 1: the posterior mean where there is a
+    /// posterior, else at the mean of the latent function, which is the median.
+    fn natural<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let found = match self.covariance {
+            Some(_) => self.of_posterior(py, &rows, |own, rows| Rates::of(own, rows, 0.0))?.mean,
+            None => self.of_rows(py, &rows, |model, rows, stop| {
+                let latent = model.predict_until(rows, stop)?.column(0);
+                Ok(latent.into_iter().map(|f| model.link.natural(f)).collect())
+            })?,
+        };
+        Ok(matrix(found.len(), 1, found)?.into_pyarray(py))
     }
 
     /// The names of the classes; empty for regression.
@@ -320,7 +364,8 @@ impl Expansion {
         Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
     }
 
-    /// Means, medians, and the ends of intervals of so many standard deviations, of what outputs stand for: rates.
+    /// Means, medians, and the ends of intervals of so many standard deviations, of what outputs stand for:
+    /// rates.
     #[allow(clippy::type_complexity, reason = "four lists")]
     fn rates(
         &self,
@@ -503,7 +548,8 @@ impl Explainer {
         explained(py, Some(found), None)
     }
 
-    /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the same rows.
+    /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the
+    /// same rows.
     #[pyo3(signature = (rows, budget=None, sample=None))]
     fn explain(
         &self,
@@ -538,7 +584,8 @@ impl Explainer {
             part.row_numbers.iter_mut().for_each(|row| *row += done);
             join(&mut whole, part)?;
             done = until;
-            // Chunks do not change a bit of the result, but where each is as dear as the next one they stay as they are.
+            // Chunks do not change a bit of the result, but where each is as dear as the next one they stay
+            // as they are.
             if start.elapsed() < PATIENCE {
                 chunk = (2 * chunk).min(1 << 16);
             }
@@ -546,7 +593,8 @@ impl Explainer {
         explained(py, whole, kept)
     }
 
-    /// For each row and output the strongest pairs of players, with the bound on their values, on those of others, and how many were looked at.
+    /// For each row and output the strongest pairs of players, with the bound on their values, on those of
+    /// others, and how many were looked at.
     fn top_interactions<'py>(
         &self,
         py: Python<'py>,
@@ -575,7 +623,8 @@ impl Explainer {
     }
 }
 
-/// Players (pairs × 2), their values, the bound on them, that on what is left out, how many pairs were looked at, and whether none can be missing.
+/// Players (pairs × 2), their values, the bound on them, that on what is left out, how many pairs were looked
+/// at, and whether none can be missing.
 type Top<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray1<f64>>, f64, f64, usize, bool);
 
 impl Explainer {

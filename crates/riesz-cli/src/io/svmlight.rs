@@ -13,7 +13,7 @@ use crate::io::input::TableReader;
 pub const LABEL: &str = "label";
 
 /// Cells of a dense table above which a wide file is refused: 8 GB of numbers.
-const MOST_CELLS: usize = 1 << 30;
+const MOST_CELLS: usize = 1_000_000_000;
 
 /// More features than LIBSVM's models can have here.
 const MOST_FEATURES: usize = 1 << 20;

@@ -57,7 +57,10 @@ fn sigmoid_models_are_shown_and_predict_and_are_explained() {
     place.good("explain m.model n.csv --background n.csv --estimator kernel_shap");
     place.good("report m.model n.csv --background n.csv -o page.html");
     place.bad("explain m.model n.csv", "give --background");
-    place.bad("explain m.model n.csv --background n.csv --index k-sii", "--index");
+    place.bad(
+        "explain m.model n.csv --background n.csv --index k-sii",
+        "--index takes values that the kernel",
+    );
 }
 
 #[test]

@@ -1,0 +1,114 @@
+"""LIBSVM's files against LIBSVM's own numbers, and sparse rows against dense ones."""
+
+import json
+from itertools import combinations
+from math import factorial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import riesz
+from riesz import _data
+
+FILES = Path(__file__).resolve().parents[2] / "crates/riesz/tests/data/svm"
+CASES = json.loads((FILES / "files.json").read_text())["cases"]
+PROBABLE = [case for case in CASES if "probabilities" in case]
+
+
+def load(case, **how):
+    ranges = {"scale": FILES / case["range"]} if "range" in case else {}
+    x = np.array(case["x"])
+    return riesz.Expansion.load(
+        FILES / case["file"], **({} if "columns" in how else {"n_features": x.shape[1]}), **ranges, **how
+    ), x
+
+
+def enumerated(f, row, background):
+    """Shapley values of one row by all coalitions."""
+    d = len(row)
+    worth = {}
+    for size in range(d + 1):
+        for present in combinations(range(d), size):
+            mixed = background.copy()
+            mixed[:, present] = row[list(present)]
+            worth[present] = np.asarray(f(mixed)).mean(axis=0)
+    values = []
+    for j in range(d):
+        others = [s for s in worth if j not in s]
+        weights = [factorial(len(s)) * factorial(d - len(s) - 1) / factorial(d) for s in others]
+        values.append(sum(w * (worth[tuple(sorted((*s, j)))] - worth[s]) for w, s in zip(weights, others)))
+    return np.array(values)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["file"])
+def test_outputs_are_libsvms(case):
+    model, x = load(case)
+    expected = np.array(case["decision"])
+    np.testing.assert_allclose(model.predict(x).reshape(expected.shape), expected, atol=1e-11 * (1 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("case", PROBABLE, ids=lambda case: case["file"])
+def test_probabilities_are_libsvms_and_explained(case):
+    model, x = load(case)
+    order = [case["labels"].index(name) for name in model.classes]
+    np.testing.assert_allclose(model.predict_proba(x), np.array(case["probabilities"])[:, order], atol=1e-12)
+    shown = (lambda rows: model.predict_proba(rows)[:, 1]) if len(order) == 2 else model.predict_proba
+    found = riesz.Explainer(model, x[3:], probabilities=True)(x[:2])
+    assert found.exactness == "exact"
+    np.testing.assert_allclose(found.values[0], enumerated(shown, x[0], x[3:]), atol=1e-12)
+
+
+def test_sigmoid_models_are_explained_by_their_predictions():
+    model, x = load(next(case for case in CASES if case["file"] == "sigmoid.model"))
+    explainer = riesz.Explainer(model, x[3:], permutations=9)
+    found = explainer(x[:2])
+    assert explainer.exactness == "exact"
+    np.testing.assert_allclose(found.values[0], enumerated(model.predict, x[0], x[3:]), atol=1e-12)
+
+
+def test_probabilities_of_sigmoid_models_are_those_of_the_model(tmp_path):
+    text = (FILES / "sigmoid.model").read_text().replace("\nSV\n", "\nprobA -1.5\nprobB 0.1\nSV\n")
+    (tmp_path / "p.model").write_text(text)
+    model, x = riesz.Expansion.load(tmp_path / "p.model"), np.array(CASES[2]["x"])
+    np.testing.assert_allclose(model.predict_proba(x)[:, 1], 1 / (1 + np.exp(-1.5 * model.predict(x) + 0.1)), atol=1e-14)
+    found = riesz.Explainer(model, x[3:], probabilities=True, permutations=9)(x[:2])
+    np.testing.assert_allclose(found.values[0], enumerated(lambda rows: model.predict_proba(rows)[:, 1], x[0], x[3:]), atol=1e-12)
+
+
+def test_features_have_names_and_units():
+    case = next(case for case in CASES if case["file"] == "scaled_rbf.model")
+    names = ["radius", "texture", "perimeter", "area", "smooth", "compact"]
+    named, x = load(case, columns=names)
+    frame = pd.DataFrame(x, columns=names)[names[::-1]]
+    np.testing.assert_allclose(named.predict(frame), np.array(case["decision"])[:, 0], atol=1e-11)
+    assert list(riesz.Explainer(named, frame)(frame[:2]).feature_names) == names
+    with pytest.raises(ValueError, match="above the 2 features"):
+        riesz.Expansion.load(FILES / case["file"], columns=names[:2])
+    with pytest.raises(ValueError, match=r"svm-scale range file, line 1: .*begins with 'x'"):
+        riesz.Expansion.load(FILES / case["file"], scale=FILES / case["file"])
+    with pytest.raises(ValueError, match="there is none|no class probabilities"):
+        named.predict_proba(frame)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array])
+def test_sparse_rows_are_dense_ones(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5)) * (rng.random((60, 5)) < 0.4)
+    y, label = X @ rng.normal(size=5), (X[:, 0] + X[:, 1] > 0.1).astype(int)
+    rows = kind(X)
+    # Some rows at a time.
+    monkeypatch.setattr(_data, "PART_BYTES", 8 * 5 * 7)
+    for make, target in ((riesz.KernelRidge, y), (riesz.SVR, y), (riesz.SVC, label), (riesz.KernelLogisticRegression, label)):
+        model, other = make(gamma=0.3).fit(rows, target), make(gamma=0.3).fit(X, target)
+        np.testing.assert_array_equal(model.predict(rows), other.predict(X))
+        np.testing.assert_array_equal(model.expansion_.predict(rows), other.expansion_.predict(X))
+        background = rows.tocsr()[:10]
+        found = riesz.Explainer(model, background)(rows.tocsr()[:5])
+        np.testing.assert_array_equal(found.values, riesz.Explainer(other, X[:10])(X[:5]).values)
+    np.testing.assert_array_equal(model.predict_proba(rows), other.predict_proba(X))
+    monkeypatch.setattr(_data, "MAX_DENSE_BYTES", 100)
+    with pytest.raises(ValueError, match="X is a sparse matrix of 60 rows and 5 columns, which take"):
+        riesz.KernelRidge(gamma=0.3).fit(rows, y)
