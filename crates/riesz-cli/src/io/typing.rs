@@ -544,7 +544,6 @@ mod tests {
 
     use super::*;
     use crate::args::Format;
-    use crate::io::csv::Decimal;
     use crate::io::input::TableFile;
     use crate::io::write::{Cells, TableWriter};
 

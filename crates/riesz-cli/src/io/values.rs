@@ -128,7 +128,6 @@ mod tests {
     use riesz::{Column, Exactness, Table};
 
     use super::*;
-    use crate::io::csv::Decimal;
     use crate::io::input::TableFile;
 
     /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from `numbers` by turns.
