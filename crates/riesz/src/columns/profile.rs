@@ -166,8 +166,8 @@ impl Profile {
         let Some(number) = parse_number(text, self.format.mark) else {
             // `inf` is a number, but no value.
             match text.parse::<f64>() {
-                Ok(value) => self.numbers.add(row, text, value),
-                Err(_) => self.add_word(row, text),
+                Ok(value) if value.is_infinite() => self.numbers.add(row, text, value),
+                _ => self.add_word(row, text),
             }
             return;
         };
