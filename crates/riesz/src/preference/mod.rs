@@ -18,6 +18,7 @@ mod games;
 mod graph;
 mod landmarks;
 mod logistic;
+mod low_rank;
 mod odds;
 mod orders;
 mod pairs;
