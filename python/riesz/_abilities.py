@@ -8,13 +8,14 @@ import numpy as np
 
 from . import _core
 from ._expansion import Expansion
-from ._meetings import column_of, pairs_of, read_items, rows_of
+from ._meetings import pairs_of, read_items, rows_of
+from ._outcomes import Outcomes
 
 #: Log odds are differences of abilities, one an item, or of weighted sums of its features.
 ABILITIES = ("bradley_terry", "linear")
 
 
-def fit_abilities(model: str, items: Any, duels: Any, outcome: Any, sample_weight: Any, ridge: Any) -> dict[str, Any]:
+def fit_abilities(model: str, items: Any, duels: Any, ended: Outcomes, ridge: Any) -> dict[str, Any]:
     """The attributes of a fitted model, by name."""
     alone = model == "bradley_terry"
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
@@ -33,12 +34,10 @@ def fit_abilities(model: str, items: Any, duels: Any, outcome: Any, sample_weigh
         twice = next(text for text in texts if texts.count(text) > 1)
         raise ValueError(f"two items are called '{twice}': as text each has a name of its own")
     left, right = rows_of(items, duels, len(labels))
-    won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
-    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, len(left)).tolist()
     fitted, coef, spread, notes = _core.fit_bradley_terry(
         texts,
         given,
-        (left.tolist(), right.tolist(), won.tolist(), weight),
+        ended.given(left, right),
         None if ridge == "evidence" else float(ridge),
     )
     found: dict[str, Any] = {

@@ -71,8 +71,11 @@ __all__ = [
     "plan_fit",
     "predict_sums",
     "preference_evidence",
+    "rank_abilities",
     "rank_features",
     "rank_preferences",
+    "read_homes",
+    "read_outcomes",
     "sage_values",
     "sobol_indices",
     "spec_r",
@@ -95,6 +98,13 @@ __version__: str
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 # Items on either side of duels, how they ended, and how much they count.
 _Duels = tuple[list[int], list[int], list[float], list[float] | None]
+
+_Ranked = tuple[
+    list[tuple[float, tuple[float, float], int, tuple[int, int], float]],
+    float,
+    tuple[float, float, float],
+    list[tuple[list[int], float]],
+]
 _Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
 _Options = tuple[str, str, list[tuple[str, list[int]]] | None, bool, int, int]
 
@@ -625,6 +635,16 @@ def explain_duels(
     drawn: tuple[int, int | None, int],
     called: tuple[list[str], list[str], tuple[list[int], list[float]] | None],
 ) -> Explanation: ...
+def read_outcomes(
+    count: int,
+    words: list[str | None] | None,
+    names: tuple[list[str], list[str]] | None,
+    scores: list[list[float]] | None,
+    wins: list[list[float]] | None,
+    weight: list[float] | None,
+    drop: bool,
+) -> tuple[list[int], list[float], list[float] | None, list[int]]: ...
+def read_homes(cells: list[str | None], names: tuple[list[str], list[str]]) -> list[int]: ...
 def fit_bradley_terry(
     names: list[str],
     items: _Rows | None,
@@ -689,17 +709,14 @@ def rank_preferences(
     model: Expansion,
     kernel: str,
     shares: list[float],
+    further: list[tuple[int, float, bool]],
     items: _Rows,
     draws: int,
     level: float,
     triangles: int,
     seed: int,
-) -> tuple[
-    list[tuple[float, tuple[float, float], int, tuple[int, int], float]],
-    float,
-    tuple[float, float, float],
-    list[tuple[list[int], float]],
-]: ...
+) -> _Ranked: ...
+def rank_abilities(model: Expansion, draws: int, level: float, seed: int) -> _Ranked: ...
 def spec_r(items: int, given: _Duels, draws: int, seed: int) -> tuple[float, tuple[float, float], tuple[float, float], float]: ...
 def compare_preferences(kernel: str, items: _Rows, given: _Duels, tune: bool, restarts: int, seed: int) -> list[float]: ...
 def cluster_preferences(

@@ -71,7 +71,8 @@ class CausalEstimate:
             half = ndtri(0.5 + level / 2) * self.sd
             return self.mean - half, self.mean + half
         low, high = np.quantile(self.sample(draws, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1)
-        return low, high
+        # The mean of a skew distribution may lie outside its central interval, and few draws may lie on one side of it.
+        return np.minimum(low, self.mean), np.maximum(high, self.mean)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint draws, (rows, n_samples)."""

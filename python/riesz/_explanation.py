@@ -63,8 +63,11 @@ class Duel:
     right: str
     #: That the left one wins, averaged over the posterior; ``None`` without one, and of a mean over several duels.
     probability: float | None = None
-    #: The probabilities at either end of the 95 % interval of the log odds.
+    #: A 95 % interval of the probability that the left one wins: that at either end of the interval of the log odds, and reaching
+    #: to ``probability``, which is a mean, where that lies outside.
     interval: tuple[float, float] | None = None
+    #: That neither wins, of a model with ``ties="model"``; else ``None``.
+    tie: float | None = None
     #: How sure it is that the left one is the better one.
     superiority: float | None = None
 

@@ -40,7 +40,8 @@ class SobolIndices:
     draws: dict[str, np.ndarray] | None = None
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:
-        """Central credible intervals of this probability, by the draws' quantiles, of each of what :attr:`draws` holds."""
+        """Credible intervals of this probability, by the draws' quantiles, of each of what :attr:`draws` holds. They are central,
+        and reach to the estimate where that lies outside: draws vary less than is expected far from the support points."""
         if self.draws is None:
             raise ValueError(
                 "there are no draws: ask a Gaussian process, sobol_indices(model, background, posterior=True, draws=200)"
@@ -48,7 +49,11 @@ class SobolIndices:
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         ends = (1 - level) / 2, (1 + level) / 2
-        return {name: tuple(np.quantile(own, ends, axis=0)) for name, own in self.draws.items()}
+        found = {}
+        for name, own in self.draws.items():
+            low, high = np.quantile(own, ends, axis=0)
+            found[name] = np.fmin(low, getattr(self, name)), np.fmax(high, getattr(self, name))
+        return found
 
     def to_frame(self) -> Any:
         """A ``pandas.DataFrame`` of the three, a line a feature, the largest Shapley effect first; of a single output."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
 from . import kernels as rk
 from ._data import _missing, as_cells, as_numbers, collected, is_missing, is_whole, names_of, numbered, picked
 from ._samples import Rows, _text, read, read_categories
@@ -31,6 +32,16 @@ def sides(home: Any, count: int | None = None) -> np.ndarray:
     if count is not None and len(codes) != count:
         raise ValueError(f"home has {len(codes)} entries, but there are {count} duels: one a duel")
     return np.array(codes)
+
+
+def homes(home: Any, duels: Any) -> np.ndarray:
+    """Who is at home in duels that a model is fitted to: as :func:`sides`, or by the item's label."""
+    cells = pairs_of(duels)
+    given = [home] if isinstance(home, str) else list(home)
+    if len(given) != len(cells):
+        raise ValueError(f"home has {len(given)} entries, but there are {len(cells)} duels: one a duel")
+    names = [[_text(one) for one in cells[:, side].tolist()] for side in (0, 1)]
+    return np.array(_core.read_homes([None if is_missing(cell) else _text(cell) for cell in given], (names[0], names[1])))
 
 
 def labels_of(items: Any) -> list[str] | None:
@@ -205,6 +216,8 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
 
 def read_items(items: Any) -> tuple[list[str], list[list[str] | None], np.ndarray]:
     """Names and levels of columns, and the rows as numbers."""
+    if items is None:
+        raise ValueError("items = None: where nothing is known of items but their names, take the model 'bradley_terry'")
     found = read_categories(items)
     if found is not None:
         return found
@@ -229,14 +242,10 @@ def column_of(name: str, values: Any, count: int) -> np.ndarray:
     return numbers
 
 
-def given(items: Any, duels: Any, outcome: Any, sample_weight: Any, kernel: Any) -> tuple[str, tuple, tuple]:
-    """The kernel of items, their names, levels and rows, and the duels: either side, outcomes and weights."""
+def kernel_and_items(items: Any, kernel: Any) -> tuple[str, tuple]:
+    """The kernel of items, and their names, levels and rows."""
     kernel = rk.RBF("median_per_feature") if kernel is None else kernel
     if not isinstance(kernel, rk.Kernel):
         raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
     names, levels, rows = read_items(items)
-    left, right = rows_of(items, duels, len(rows))
-    won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
-    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, len(left)).tolist()
-    text = kernel._at(rows, names, levels)._to_json(names, levels)
-    return text, (list(names), list(levels), rows), (left.tolist(), right.tolist(), won.tolist(), weight)
+    return kernel._at(rows, names, levels)._to_json(names, levels), (list(names), list(levels), rows)

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ._meetings import column_of, pairs_of, rows_of
+from ._meetings import pairs_of, rows_of
+from ._outcomes import read_outcomes
 
 
 class PairClassifier(BaseEstimator):
@@ -34,13 +35,22 @@ class PairClassifier(BaseEstimator):
     def __init__(self, estimator):
         self.estimator = estimator
 
-    def fit(self, items: Any, duels: Any, *, outcome: Any = None, sample_weight: Any = None) -> PairClassifier:
+    def fit(
+        self,
+        items: Any,
+        duels: Any,
+        *,
+        outcome: Any = None,
+        scores: Any = None,
+        wins: Any = None,
+        missing: str = "error",
+        sample_weight: Any = None,
+    ) -> PairClassifier:
         """As :meth:`PreferenceClassifier.fit`. The estimator gets arrays, or frames with columns ``left_…`` and ``right_…``."""
         left, right = rows_of(items, duels, len(items))
-        won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
-        if not ((won >= 0) & (won <= 1)).all():
-            raise ValueError("outcome is 1 where the left item won, 0 where the right one, and 0.5 for a tie")
-        weight = np.ones(len(left)) if sample_weight is None else column_of("sample_weight", sample_weight, len(left))
+        ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+        left, right, won = left[ended.rows], right[ended.rows], ended.outcome
+        weight = np.ones(len(won)) if ended.weight is None else ended.weight
         if not ((weight > 0) & np.isfinite(weight)).all():
             raise ValueError("sample_weight: weights are positive numbers")
         # Each duel in both orders; ties, which are half a win for either, as a win and a loss.

@@ -21,7 +21,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from . import _core
-from ._meetings import check_optimizer, given
+from ._meetings import check_optimizer, kernel_and_items, rows_of
+from ._outcomes import read_outcomes
 from .estimators import _count
 from .preference import _SHARE
 from .rankability import _seed
@@ -108,12 +109,24 @@ class PreferenceClusters(BaseEstimator):
         self.n_subsamples = n_subsamples
         self.random_state = random_state
 
-    def fit(self, items: Any, duels: Any, *, outcome: Any = None, sample_weight: Any = None) -> PreferenceClusters:
+    def fit(
+        self,
+        items: Any,
+        duels: Any,
+        *,
+        outcome: Any = None,
+        scores: Any = None,
+        wins: Any = None,
+        missing: str = "error",
+        sample_weight: Any = None,
+    ) -> PreferenceClusters:
         """Clusters the rows of ``items``; duels are given as to :meth:`riesz.PreferenceClassifier.fit`."""
         if self.method not in _METHODS:
             raise ValueError(f"method = {self.method!r}: it is one of {', '.join(map(repr, _METHODS))}")
         check_optimizer(self.optimizer)
-        text, table, met = given(items, duels, outcome, sample_weight, self.kernel)
+        text, table = kernel_and_items(items, self.kernel)
+        ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+        met = ended.given(*rows_of(items, duels, len(table[2])))
         labels, probabilities, bounds, sweeps, alone, stability = _core.cluster_preferences(
             text,
             table,
@@ -140,6 +153,6 @@ class PreferenceClusters(BaseEstimator):
         self.n_features_in_ = table[2].shape[1]
         return self
 
-    def fit_predict(self, items: Any, duels: Any, *, outcome: Any = None, sample_weight: Any = None) -> np.ndarray:
-        """``labels_`` of :meth:`fit`."""
-        return self.fit(items, duels, outcome=outcome, sample_weight=sample_weight).labels_
+    def fit_predict(self, items: Any, duels: Any, **ended: Any) -> np.ndarray:
+        """``labels_`` of :meth:`fit`, which takes the same."""
+        return self.fit(items, duels, **ended).labels_

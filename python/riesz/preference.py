@@ -42,7 +42,7 @@ from ._meetings import (
     Contexts,
     bags_of,
     check_optimizer,
-    column_of,
+    homes,
     labels_of,
     memberships,
     numbers_of,
@@ -52,6 +52,7 @@ from ._meetings import (
     side_by_side,
     sides,
 )
+from ._outcomes import Outcomes, read_outcomes
 from ._pair_classifier import PairClassifier, pair_groups
 from .estimators import _count
 
@@ -92,8 +93,9 @@ class PreferenceClassifier(BaseEstimator):
         a ``Categorical`` of each column of categories.
     ties : "half" or "model"
         What a tie is: half a win for either, or an outcome of its own (Rao and Kupper 1967): with a margin δ that is tuned,
-        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. The two know different things of the duels: do not compare their
-        evidences.
+        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. Then g, which :meth:`decision_function` and explanations are of, is the
+        left item's advantage, and the log odds that it wins are ``g - margin_``. The two know different things of the duels: do
+        not compare their evidences.
     inference : "laplace" or "bound"
         How the posterior is approximated: around its mode, or by the best lower bound of the marginal likelihood (Jaakkola and
         Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more than the truth, but as a rule further from it.
@@ -209,6 +211,9 @@ class PreferenceClassifier(BaseEstimator):
         duels: Any,
         *,
         outcome: Any = None,
+        scores: Any = None,
+        wins: Any = None,
+        missing: str = "error",
         sample_weight: Any = None,
         contexts: Any = None,
         users: Any = None,
@@ -217,11 +222,21 @@ class PreferenceClassifier(BaseEstimator):
     ) -> PreferenceClassifier:
         """Fits to duels among the rows of ``items``.
 
-        ``duels`` are pairs of numbers of rows, from 0, or of a data frame's index labels: (winner, loser); with ``outcome``
-        (left, right), of which the left one won where it is 1, the right one where it is 0, and 0.5 is a tie.
+        ``duels`` are pairs of numbers of rows, from 0, or of a data frame's index labels: (winner, loser); or (left, right) with
+        one of
+
+        - ``outcome``, one a duel: left, right or tie; win, loss or draw; W, L or D; home, away or draw; H, A or D; model_a,
+          model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; 1, 2 or X; a score such as 2-1, 1-0 or
+          1/2-1/2; or the winner's label. All entries are of one of these kinds;
+        - ``scores``, (duels, 2): the higher one wins, and equal ones are a tie;
+        - ``wins``, (duels, 2) or (duels, 3): how many duels each side won, and how many were ties, where a row is several.
+
+        A missing outcome is an error, or with ``missing="drop"`` the duel is left out with a warning.
 
         One a duel: ``contexts``, rows of numbers and categories (surface, season); ``users``, names of who judged; ``home``, the
-        side at home, ``"left"``, ``"right"`` or ``"none"``, whose advantage is learnt.
+        side at home, ``"left"``, ``"right"``, ``"none"`` or the item's label, whose advantage is learnt.
+
+        Of the model "bradley_terry" ``items`` may be ``None``: a leaderboard takes nothing but duels between labels.
 
         With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds of two bags are the
         mean of those of their members. :meth:`predict_bags` predicts them; all else is of items.
@@ -231,8 +246,9 @@ class PreferenceClassifier(BaseEstimator):
         self.landmarks_: int | None = None
         self.context_landmarks_: int | None = None
         self._function, self._background = None, copy.deepcopy(items)
+        ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         if self.model in ABILITIES:
-            return self._fit_abilities(items, duels, outcome, sample_weight, further)
+            return self._fit_abilities(items, duels, ended, further)
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
         names, levels, rows = read_items(items)
@@ -248,12 +264,14 @@ class PreferenceClassifier(BaseEstimator):
             left, right = bags_of(duels, called)
         else:
             left, right = rows_of(items, duels, len(rows))
-        count = len(left)
-        won = np.ones(count) if outcome is None else column_of("outcome", outcome, count)
-        weight = None if sample_weight is None else column_of("sample_weight", sample_weight, count).tolist()
+        count, kept = len(left), ended.rows
+        at_home = None if home is None else homes(home, duels)[kept].tolist()
+        duel = ended.given(left, right)
+        left, right = left[kept], right[kept]
         where, between = None, None
         if contexts is not None or users is not None:
             where, cells = Contexts.read(contexts, users, count)
+            cells = np.ascontiguousarray(cells[kept])
             own = rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
             text = own._at(cells, where.names, where.levels)._to_json(where.names, where.levels)
             shared = _SHARED if self.context_kernel is None else 0.0
@@ -264,9 +282,8 @@ class PreferenceClassifier(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = labels_of(items) if self.ability else None
         called = given if given is not None else [str(i) for i in range(len(rows))]
-        duel = left.tolist(), right.tolist(), won.tolist(), weight
         circumstances = {
-            "home": None if home is None else sides(home, count).tolist(),
+            "home": at_home,
             "names": called if self.ability else None,
             "contexts": between,
             "members": bags,
@@ -307,9 +324,7 @@ class PreferenceClassifier(BaseEstimator):
         self.n_features_in_ = len(self._names)
         return self
 
-    def _fit_abilities(
-        self, items: Any, duels: Any, outcome: Any, sample_weight: Any, further: dict[str, Any]
-    ) -> PreferenceClassifier:
+    def _fit_abilities(self, items: Any, duels: Any, ended: Outcomes, further: dict[str, Any]) -> PreferenceClassifier:
         own = {
             "ability": self.ability or None,
             "ties": None if self.ties == "half" else self.ties,
@@ -320,7 +335,7 @@ class PreferenceClassifier(BaseEstimator):
         for name, given in (further | own).items():
             if given is not None:
                 raise ValueError(f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'")
-        for name, value in fit_abilities(self.model, items, duels, outcome, sample_weight, self.ridge).items():
+        for name, value in fit_abilities(self.model, items, duels, ended, self.ridge).items():
             setattr(self, name, value)
         self._contexts, self._has_home, self._ids = None, False, None
         if self.model == "bradley_terry":
@@ -438,8 +453,9 @@ class PreferenceClassifier(BaseEstimator):
         return {**{name: [f"left_{name}", f"right_{name}"] for name in names}, **{name: [name] for name in contexts}}
 
     def decision_function(self, left: Any, right: Any, return_std: bool | str = False, **where: Any) -> Any:
-        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; here
-        and below ``where`` is as in :meth:`rows`.
+        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; of a
+        model with ``ties="model"`` the left item's advantage g, from which the log odds of a win differ by ``margin_``. Here and
+        below ``where`` is as in :meth:`rows`.
 
         Through landmarks standard deviations are estimated from ``n_draws`` draws; ``return_std="exact"`` solves for each by
         conjugate gradients instead, until its square is too small by at most 1e-8 of that of the prior. That takes some tens of

@@ -23,7 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._abilities import ABILITIES
-from ._meetings import check_optimizer, column_of, given, rows_of
+from ._meetings import HOME, ID, UNSEEN, check_optimizer, kernel_and_items, labels_of, places_of, rows_of
+from ._outcomes import read_outcomes
 from .estimators import _count
 from .preference import PreferenceClassifier
 
@@ -112,38 +113,60 @@ class SpecR:
 
 def rankability(
     model: PreferenceClassifier,
-    items: Any,
+    items: Any = None,
     *,
     n_draws: int = 512,
     level: float = 0.95,
     n_triangles: int = 10,
     random_state: Any = None,
 ) -> Rankability:
-    """What the posterior of a fitted model says of a ranking of ``items``, which need not have been in duels.
+    """What the posterior of a fitted model says of a ranking of ``items``, which need not have been in duels. Of the model
+    "bradley_terry" they are all that it was fitted to: leave them out.
 
     The log odds of all pairs are split into differences of a utility, which is each item's mean, and a cyclic rest (Jiang, Lim,
-    Yao and Ye 2011), at the posterior mean and in ``n_draws`` joint draws. Cost O(items³) a draw.
+    Yao and Ye 2011), at the posterior mean and in ``n_draws`` joint draws. Cost O(items³) a draw. Nobody is at home. Intervals
+    are quantiles of draws, and reach to the estimate where it lies outside.
     """
     check_is_fitted(model)
-    further = {"contexts": model._contexts, "home": model._has_home or None, "ability": model._ids, "landmarks": model._function}
+    draws, seed = _count("n_draws", n_draws, 2), _seed(random_state)
+    further = {"contexts": model._contexts, "landmarks": model._function}
     told = [name for name, there in further.items() if there is not None]
-    if model.model in ABILITIES or told:
+    if model.model == "linear" or told:
         what = model.model if model.model in ABILITIES else " and ".join(told)
         raise ValueError(f"rankability takes a process between items alone, and this model has {what}: fit one without")
-    rows = model._items(items, "items")
-    names, levels = model._names, model._levels
-    places, share, interval, circles = _core.rank_preferences(
-        model.expansion_._core,
-        model.kernel_._to_json(names, levels),
-        [model.utility_, model.generalised_],
-        (list(names), list(levels), rows),
-        _count("n_draws", n_draws, 2),
-        float(level),
-        _count("n_triangles", n_triangles, 0),
-        _seed(random_state),
-    )
-    index = getattr(items, "index", None)
-    labels = list(range(len(rows))) if index is None or callable(index) else list(index)
+    if model.model == "bradley_terry":
+        if items is not None:
+            raise ValueError("items: a model of abilities ranks all items that it was fitted to: leave them out")
+        places, share, interval, circles = _core.rank_abilities(model.expansion_._with_posterior(), draws, float(level), seed)
+        labels = [label for label, value in model.abilities_.items() if value == value]
+    else:
+        if items is None:
+            raise ValueError("items: say which rows are ranked")
+        rows = model._items(items, "items")
+        names, levels = model._item_columns()
+        further_columns: list[tuple[int, float, bool]] = []
+        if model._has_home:
+            further_columns.append((names.index(HOME), model.home_advantage_, False))
+            rows = np.hstack([rows, np.zeros((len(rows), 1))])
+        if model._ids is not None:
+            called = labels_of(items)
+            if called is None:
+                raise ValueError("ability=True: say who the items are, by the index of a data frame")
+            further_columns.append((names.index(ID), model.ability_, True))
+            rows = np.hstack([rows, places_of(called, model._ids, UNSEEN)])
+        places, share, interval, circles = _core.rank_preferences(
+            model.expansion_._core,
+            model.kernel_._to_json(model._names, model._levels),
+            [model.utility_, model.generalised_],
+            further_columns,
+            (list(names), list(levels), np.ascontiguousarray(rows)),
+            draws,
+            float(level),
+            _count("n_triangles", n_triangles, 0),
+            seed,
+        )
+        index = getattr(items, "index", None)
+        labels = list(range(len(rows))) if index is None or callable(index) else list(index)
     utility, utility_interval, rank, rank_interval, best = (np.array(part) for part in zip(*places))
     return Rankability(
         items=labels,
@@ -165,6 +188,9 @@ def compare_models(
     duels: Any,
     *,
     outcome: Any = None,
+    scores: Any = None,
+    wins: Any = None,
+    missing: str = "error",
     sample_weight: Any = None,
     kernel: Any = None,
     optimizer: str | None = "fmin_l_bfgs_b",
@@ -174,7 +200,9 @@ def compare_models(
     """Fits the nested, the utility and the generalised model to the same duels, given as to
     :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods."""
     check_optimizer(optimizer)
-    text, table, met = given(items, duels, outcome, sample_weight, kernel)
+    text, table = kernel_and_items(items, kernel)
+    ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+    met = ended.given(*rows_of(items, duels, len(table[2])))
     restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)
     return Evidence(*_core.compare_preferences(text, table, met, optimizer is not None, restarts, _seed(random_state)))
 
@@ -183,6 +211,9 @@ def spec_r(
     duels: Any,
     *,
     outcome: Any = None,
+    scores: Any = None,
+    wins: Any = None,
+    missing: str = "error",
     sample_weight: Any = None,
     items: Any = None,
     n_draws: int = 40,
@@ -194,6 +225,7 @@ def spec_r(
     row sums deg⁺ and ``L = diag(deg⁺) - A``. ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, counts those who met
     nobody, too; without it there are those of the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1.
     """
+    ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
         labels, places = np.unique(np.asarray(duels), return_inverse=True)
         count, duels = len(labels), places.reshape(np.shape(duels))
@@ -201,9 +233,7 @@ def spec_r(
     else:
         count = len(items)
         left, right = rows_of(items, duels, count)
-    won = np.ones(len(left)) if outcome is None else column_of("outcome", outcome, len(left))
-    weight = None if sample_weight is None else column_of("sample_weight", sample_weight, len(left)).tolist()
-    met = (left.tolist(), right.tolist(), won.tolist(), weight)
+    met = ended.given(left, right)
     value, ranking, coins, clustering = _core.spec_r(count, met, _count("n_draws", n_draws, 2), _seed(random_state))
     return SpecR(value, *ranking, *coins, clustering, int(n_draws))
 

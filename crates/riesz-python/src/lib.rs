@@ -716,7 +716,9 @@ mod _core {
     use super::trials::{suggest_trials, trial_candidates, update_effect};
 
     #[pymodule_export]
-    use super::preference::{FittedPrior, explain_duels, fit_preferences, predict_sums};
+    use super::preference::{
+        FittedPrior, explain_duels, fit_preferences, predict_sums, read_homes, read_outcomes,
+    };
 
     #[pymodule_export]
     use super::preference_scale::{
@@ -741,7 +743,9 @@ mod _core {
     use super::columns::{column_suspicions, column_type, read_numbers};
 
     #[pymodule_export]
-    use super::ranking::{cluster_preferences, compare_preferences, rank_preferences, spec_r};
+    use super::ranking::{
+        cluster_preferences, compare_preferences, rank_abilities, rank_preferences, spec_r,
+    };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]

@@ -10,8 +10,8 @@ use riesz::explanation::Fact;
 use riesz::game::Background;
 use riesz::linalg::Sparse;
 use riesz::preference::{
-    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, Odds, PairKernel,
-    PreferenceFit, PreferenceProcess, differences, entrants, explain,
+    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, MissingOutcome, Odds,
+    PairKernel, PreferenceFit, PreferenceProcess, Record, differences, entrants, explain,
 };
 use riesz::{Error, Matrix, SumPrediction, Table};
 
@@ -26,6 +26,61 @@ pub(crate) type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 /// Duels without circumstances between so many items.
 pub(crate) fn duels(items: usize, (left, right, outcome, weight): Given) -> PyResult<Duels> {
     Duels::new(items, &left, &right, &outcome, weight.as_deref()).map_err(raise)
+}
+
+/// Names of the items on the left and on the right, a row each.
+type Names = (Vec<String>, Vec<String>);
+
+/// The duels of a table: the row of each, its outcome, and how much it counts; and the rows without an
+/// outcome.
+type ReadOutcomes = (Vec<usize>, Vec<f64>, Option<Vec<f64>>, Vec<usize>);
+
+/// Reads who won so many duels: by words, by the scores of both sides, by counts of wins and perhaps of ties,
+/// or else the left one always.
+#[pyfunction]
+pub fn read_outcomes(
+    count: usize,
+    words: Option<Vec<Option<String>>>,
+    names: Option<Names>,
+    scores: Option<Vec<Vec<f64>>>,
+    wins: Option<Vec<Vec<f64>>>,
+    weight: Option<Vec<f64>>,
+    drop: bool,
+) -> PyResult<ReadOutcomes> {
+    let record = match (&words, scores.as_deref(), wins.as_deref()) {
+        (Some(cells), ..) => {
+            let names = names.as_ref().map(|(left, right)| [&left[..], &right[..]]);
+            Record::Outcomes { column: "outcome", cells, names }
+        }
+        (_, Some([left, right]), _) => {
+            Record::Scores { columns: ["scores, left", "scores, right"], scores: [left, right] }
+        }
+        (_, _, Some([left, right, ties @ ..])) => Record::Wins {
+            columns: ["wins, left", "wins, right"],
+            wins: [left, right],
+            ties: ties.first().map(|ties| ("wins, ties", &ties[..])),
+        },
+        _ => Record::Winners(count),
+    };
+    let missing = if drop { MissingOutcome::Drop } else { MissingOutcome::Refuse };
+    let found = record.read(weight.as_deref(), missing).map_err(|e| match &e {
+        Error::Cell { value, .. } if value.is_empty() => refuse(format!("{e} (missing=\"drop\")")),
+        _ => raise(e),
+    })?;
+    Ok((found.rows, found.outcome, found.weight, found.missing))
+}
+
+/// Who is at home in each duel: 1 for the left item, -1 for the right one, 0 for neither.
+#[pyfunction]
+pub fn read_homes(cells: Vec<Option<String>>, names: Names) -> PyResult<Vec<i8>> {
+    let (left, right) = names;
+    let found = riesz::preference::read_homes("home", &cells, Some([&left, &right])).map_err(raise)?;
+    let code = |home: &Home| match home {
+        Home::Left => 1,
+        Home::Right => -1,
+        Home::Nobody => 0,
+    };
+    Ok(found.iter().map(code).collect())
 }
 
 /// Number of bags, and of each membership the bag, the item, and how much it counts.

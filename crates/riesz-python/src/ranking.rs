@@ -5,8 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
+use riesz::kernel::{Categorical, Linear};
 use riesz::preference::clusters::{Clusterer, Count, Method};
-use riesz::preference::{Evidence, Flow, PairKernel, PreferenceProcess, Ranking, SpecR};
+use riesz::preference::{Evidence, Flow, PairKernel, PreferenceProcess, Rankability, Ranking, SpecR};
+use riesz::table::ColumnKind;
+use riesz::{Kernel, Posterior, Table};
 
 use crate::preference::{Given, duels};
 use crate::threads::{Threads, interruptible};
@@ -21,34 +24,78 @@ fn process(kernel: &str, tune: bool, restarts: usize, seed: u64) -> PyResult<Pre
 type Place = (f64, (f64, f64), usize, (usize, usize), f64);
 
 /// Places of items; the cyclic share of the mean, and of draws; the circles of three that are most probable.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
-#[allow(clippy::type_complexity, reason = "read by one place in Python")]
-pub fn rank_preferences(
-    py: Python<'_>,
-    model: &Expansion,
-    kernel: &str,
-    shares: [f64; 2],
-    items: NamedRows<'_>,
-    draws: usize,
-    level: f64,
-    triangles: usize,
-    seed: u64,
-) -> PyResult<(Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>)> {
-    let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
-    let prior = PairKernel::new(kernel, shares[0], shares[1]);
-    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-    let model = model.model.clone();
-    let ranking = Ranking { draws, level, triangles, seed, ..Ranking::default() };
-    let stop = ranking.stop.clone();
-    let work = move || ranking.of(&Flow::new(&model, &covariance, &prior, &items)?);
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+type Ranked = (Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>);
+
+fn ranked(found: &Rankability) -> Ranked {
     let places = (0..found.utility.len()).map(|i| {
         let (utility, rank) = (found.utility_interval[i], found.rank_interval[i]);
         (found.utility[i], utility, found.rank[i], rank, found.best[i])
     });
     let circles = found.triangles.iter().map(|t| (t.items, t.probability)).collect();
-    Ok((places.collect(), found.cyclic_share, found.cyclic_share_interval, circles))
+    (places.collect(), found.cyclic_share, found.cyclic_share_interval, circles)
+}
+
+/// A ranking of all items of a model of abilities.
+#[pyfunction]
+pub fn rank_abilities(
+    py: Python<'_>,
+    model: &Expansion,
+    draws: usize,
+    level: f64,
+    seed: u64,
+) -> PyResult<Ranked> {
+    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
+    let model = model.model.clone();
+    let ranking = Ranking { draws, level, seed, ..Ranking::default() };
+    let stop = ranking.stop.clone();
+    let work = move || {
+        let columns = model.columns();
+        let count = match &columns[0].kind {
+            ColumnKind::Categorical { levels } => levels.len(),
+            ColumnKind::Numeric => 0,
+        };
+        // All against the first one: abilities matter by their differences alone.
+        let values = (0..count).map(|i| i as f64).chain(std::iter::repeat_n(0.0, count)).collect();
+        let rows = Table::from_column_major(columns.to_vec(), count, values)?;
+        let posterior = Posterior::new(&model, &covariance)?;
+        let at = posterior.at(&rows)?;
+        ranking.of_abilities(&posterior.mean_of(&at).column(0), &posterior.covariance(&at)[0])
+    };
+    Ok(ranked(&interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?))
+}
+
+/// A ranking of items; `further` utilities are those of a column, its number, with a share: by its levels if
+/// the last is true, else by its number.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
+pub fn rank_preferences(
+    py: Python<'_>,
+    model: &Expansion,
+    kernel: &str,
+    shares: [f64; 2],
+    further: Vec<(usize, f64, bool)>,
+    items: NamedRows<'_>,
+    draws: usize,
+    level: f64,
+    triangles: usize,
+    seed: u64,
+) -> PyResult<Ranked> {
+    let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
+    let mut prior = PairKernel::new(kernel, shares[0], shares[1]);
+    let alone = further.into_iter().map(|(column, share, of_levels)| {
+        share
+            * match of_levels {
+                true => Kernel::from(Categorical { columns: [column], similarity: 0.0 }),
+                false => Kernel::from(Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] }),
+            }
+    });
+    prior.alone = alone.reduce(|a, b| a + b);
+    let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
+    let model = model.model.clone();
+    let ranking = Ranking { draws, level, triangles, seed, ..Ranking::default() };
+    let stop = ranking.stop.clone();
+    let work = move || ranking.of(&Flow::new(&model, &covariance, &prior, &items)?);
+    Ok(ranked(&interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?))
 }
 
 /// SpecR of duels among so many items; mean and standard deviation of rankings, and of coins; average clustering.

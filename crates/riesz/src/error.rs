@@ -82,6 +82,18 @@ pub enum Error {
         /// What is needed.
         expected: &'static str,
     },
+    /// A cell of a column that cannot be used.
+    #[error("row {} of column '{column}' is {}: {problem}", row + 1, quoted(value))]
+    Cell {
+        /// Row, from 0.
+        row: usize,
+        /// Column name.
+        column: String,
+        /// The cell; empty where it is missing.
+        value: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
     /// A parameter outside its range.
     #[error("{name} = {value} is not allowed: {allowed}")]
     Parameter {
@@ -200,6 +212,11 @@ impl Error {
     pub fn parameter(name: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self::Parameter { name: name.into(), value: value.to_string(), allowed: allowed.into() }
     }
+}
+
+/// A cell for a message.
+fn quoted(cell: &str) -> String {
+    if cell.is_empty() { "empty".into() } else { format!("'{cell}'") }
 }
 
 /// Checks a size: [`Error::Shape`] unless it is the expected one.

@@ -515,6 +515,7 @@ pub(crate) mod tests {
                         let chance = (how_sure == 1).then_some(Chance {
                             probability: 0.1,
                             interval: [0.0, 1.0],
+                            tie: None,
                             superiority: 1.0 / 3.0,
                         });
                         let duel = |i| Duel { left: format!("{i}{name}"), right: name.clone(), chance };

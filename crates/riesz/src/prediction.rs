@@ -83,6 +83,12 @@ impl Prediction {
     }
 }
 
+/// An interval, extended to an estimate that lies outside: the mean of a skew distribution may lie outside
+/// its central interval.
+pub(crate) fn reaching([low, high]: [f64; 2], estimate: f64) -> [f64; 2] {
+    [low.min(estimate), high.max(estimate)]
+}
+
 /// What outputs stand for, on their natural scale: rates and probabilities, or the outputs themselves. One
 /// number a row each.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +97,8 @@ pub struct Rates {
     pub mean: Vec<f64>,
     /// The posterior median.
     pub median: Vec<f64>,
-    /// The ends of the central interval.
+    /// The lower end of the central interval, which reaches to the mean where that lies outside, as it may on
+    /// a skew scale.
     pub low: Vec<f64>,
     /// The upper one.
     pub high: Vec<f64>,
@@ -111,13 +118,16 @@ impl Rates {
         }
         let (f, variance) = (model.predict(x)?.column(0), posterior.variance(x)?.column(0));
         let each = || f.iter().zip(&variance);
-        let at = |sds: f64| each().map(|(f, v)| model.link.natural(f + sds * v.sqrt())).collect();
+        let at = |sds: f64| each().map(|(f, v)| model.link.natural(f + sds * v.sqrt())).collect::<Vec<_>>();
         let mean = |(f, v): (&f64, &f64)| match model.link {
             Link::Log => (f + 0.5 * v).exp(),
             Link::Logit | Link::Logistic | Link::LatentLogistic => mean_logistic(*f, *v),
             _ => *f,
         };
-        Ok(Self { mean: each().map(mean).collect(), median: at(0.0), low: at(-sds), high: at(sds) })
+        let mean: Vec<f64> = each().map(mean).collect();
+        let ends = at(-sds).into_iter().zip(at(sds)).zip(&mean);
+        let (low, high) = ends.map(|((low, high), mean)| reaching([low, high], *mean).into()).unzip();
+        Ok(Self { mean, median: at(0.0), low, high })
     }
 }
 

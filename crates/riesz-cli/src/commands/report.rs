@@ -8,7 +8,7 @@ use riesz::explanation::Fact;
 use riesz::format::explanation::SavedExplanation;
 use riesz_report::ReportOptions;
 
-use crate::args::{CellArgs, FeatureArgs, GameArgs, Global, TableArgs};
+use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::explaining::{Asked, Certificate, Explaining, Whole};
 use crate::failure::{Failure, Result};
@@ -53,11 +53,14 @@ pub struct Args {
     /// What becomes of cells that the model cannot take.
     #[command(flatten)]
     pub cells: CellArgs,
+    /// Takes the place of the option that all commands have: a page has one format.
+    #[arg(long, value_enum, hide = true)]
+    pub format: Option<Format>,
 }
 
 /// Writes the page, after explaining if it is given a model.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    if global.format.is_some() {
+    if args.format.is_some() {
         return Err(Failure::input("a report is always HTML: leave --format out"));
     }
     check_page_name(args.output.as_deref())?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use riesz::error::listed;
-use riesz::preference::Home;
+use riesz::preference::{Home, MissingOutcome, Outcomes, Record, read_homes};
 use riesz::table::UNSEEN;
 use riesz::{Column, ColumnKind, Table};
 
@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
-use crate::io::typing::{Columns, Conforming};
+use crate::io::typing::{Columns, Conforming, in_order};
 
 /// How a table of items is read.
 #[derive(Debug, Clone, clap::Args)]
@@ -29,37 +29,117 @@ pub struct ItemArgs {
     pub categorical: Vec<String>,
 }
 
-/// What the columns of a table of duels are called.
+/// The columns of the two sides in a table of duels.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
-pub struct DuelArgs {
+pub struct SideArgs {
     /// Who won; with --loser
     #[arg(long, value_name = "COL", default_value = "winner")]
     pub winner: String,
     /// Who lost
     #[arg(long, value_name = "COL", default_value = "loser")]
     pub loser: String,
-    /// Who stood on either side, where there is no column of winners; with --outcome
+    /// Who stood on either side, where there are no columns of winners and losers
     #[arg(long, value_name = "LEFT,RIGHT", default_value = "left,right")]
     pub sides: String,
-    /// Who of these won: left, right or tie, or 1, 0 or 0.5
+}
+
+/// How a table of duels between a left and a right side says who won.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Columns of duels")]
+pub struct OutcomeArgs {
+    /// Who won, where there are no columns of winners and losers: left, right or tie; win, loss or draw; W, L
+    /// or D; home, away or draw; H, A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5; 1, -1 or 0; 1,
+    /// 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name. All cells have to be of one of
+    /// these kinds
     #[arg(long, value_name = "COL", default_value = "outcome")]
     pub outcome: String,
+    /// The scores of the two sides instead: the higher one wins, and equal ones are a tie
+    #[arg(long, value_name = "LEFT,RIGHT", conflicts_with = "outcome")]
+    pub scores: Option<String>,
+}
+
+/// What models are fitted to in a table of duels.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Columns of duels")]
+pub struct DuelArgs {
+    /// The two sides.
+    #[command(flatten)]
+    pub sides: SideArgs,
+    /// Who won.
+    #[command(flatten)]
+    pub outcomes: OutcomeArgs,
+    /// How many duels each side won, if a row is several, and how many were ties
+    #[arg(long, value_name = "LEFT,RIGHT[,TIES]", conflicts_with_all = ["outcome", "scores"])]
+    pub wins: Option<String>,
     /// How much a duel counts, a positive number [default: 1 each]
     #[arg(long, value_name = "COL")]
     pub weight: Option<String>,
-    /// Which side is at home: left, right or none; its advantage is learnt
-    #[arg(long, value_name = "COL")]
-    pub home: Option<String>,
-    /// In what circumstances the items met (surface, season, who judged): what is learnt there counts most in contexts that are alike
-    #[arg(long, value_name = "COL,…")]
-    pub contexts: Vec<String>,
-    /// Who judged: the names of users, whose tastes may differ, in contexts of their own; a user whom the model has not met is told by what all share
-    #[arg(long, value_name = "COL")]
-    pub users: Option<String>,
+    /// A duel without an outcome, because its cell is missing (as of a game that is not finished): stop
+    /// there, or leave it out
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub missing: MissingDuels,
     /// Leave out duels of an item with itself, which are an error otherwise
     #[arg(long)]
     pub drop_self: bool,
+}
+
+/// What becomes of duels without an outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum MissingDuels {
+    /// They are an error.
+    #[default]
+    Error,
+    /// They are left out.
+    Drop,
+}
+
+/// In what circumstances duels took place.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Columns of duels")]
+pub struct ContextArgs {
+    /// In what circumstances the items met (surface, season, who judged): what is learnt there counts most in contexts that are alike
+    #[arg(long, value_name = "COL,…")]
+    pub contexts: Vec<String>,
+    /// Who judged: the names of users, whose tastes may differ, in contexts of their own; a user whom the
+    /// model has not met is told by what all share
+    #[arg(long, value_name = "COL")]
+    pub users: Option<String>,
+}
+
+/// What is read of a table of duels.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The columns of the two sides.
+    pub sides: &'a SideArgs,
+    /// Who won, where that is asked.
+    pub ended: Ended<'a>,
+    /// The column of who is at home.
+    pub home: Option<&'a String>,
+    /// The columns of contexts.
+    pub around: Around<'a>,
+}
+
+/// Whether and how it is read who won.
+#[derive(Debug, Clone, Copy)]
+pub enum Ended<'a> {
+    /// It is not read.
+    Unread,
+    /// As these columns say; no weights.
+    Said(&'a OutcomeArgs),
+    /// All that a model is fitted to.
+    Learnt(&'a DuelArgs),
+}
+
+/// Which columns are contexts.
+#[derive(Debug, Clone, Copy)]
+pub enum Around<'a> {
+    /// None.
+    Nothing,
+    /// Those that are named.
+    Named(&'a ContextArgs),
+    /// Those that a model knows.
+    Known(&'a [Column]),
 }
 
 /// What those who meet are called, each in a way of its own.
@@ -77,7 +157,7 @@ pub struct Names {
 pub struct Items {
     /// One a row.
     pub names: Names,
-    /// The columns that are not names.
+    /// The columns that are not names; there may be none.
     pub table: Table,
 }
 
@@ -95,6 +175,10 @@ pub struct Met {
     pub home: Option<Vec<Home>>,
     /// In what circumstances, a row each.
     pub contexts: Option<Table>,
+    /// The row of the table that each is of.
+    pub rows: Vec<usize>,
+    /// How many duels there are: more than entries, where rows count wins.
+    pub count: usize,
 }
 
 impl Items {
@@ -107,9 +191,6 @@ impl Items {
         rows.places(ignored.iter().chain(&categorical).chain(&args.id))?;
         let id = id_column(args, &header, &name)?;
         let own: Vec<String> = header.iter().filter(|c| **c != id && !ignored.contains(c)).cloned().collect();
-        if own.is_empty() {
-            return Err(Failure::input(format!("{name}: items have no column besides their names '{id}'")));
-        }
         let wanted: Vec<String> = own.iter().chain([&id]).cloned().collect();
         let columns = Columns::read(rows, &wanted)?;
         let read = columns.table(&own, &categorical, console)?;
@@ -127,6 +208,9 @@ impl Items {
         rows.places(&args.id)?;
         let id = id_column(args, &header, &name)?;
         let names = names_of(&Columns::read(rows, std::slice::from_ref(&id))?, &id)?;
+        if known.width() == 0 {
+            return Self::alone(name, names);
+        }
         let strays = cells.for_model(known)?;
         let mut rows = Conforming::new(table.source(path).open()?, known.columns(), strays, known.width())?;
         let mut all: Option<Table> = None;
@@ -138,6 +222,12 @@ impl Items {
         }
         let all = all.ok_or_else(|| Failure::input(format!("{name} has names of columns but no rows")))?;
         Self::new(name, names, all)
+    }
+
+    /// Items of which nothing but their names is known.
+    pub fn alone(name: String, ids: Vec<String>) -> Result<Self> {
+        let table = Table::from_column_major(Vec::new(), ids.len(), Vec::new())?;
+        Self::new(name, ids, table)
     }
 
     fn new(name: String, ids: Vec<String>, table: Table) -> Result<Self> {
@@ -182,105 +272,343 @@ impl Names {
     }
 }
 
+/// The columns of the sides in a table that has them, and whether the first one is that of winners.
+fn sides_in(args: &SideArgs, header: &[String]) -> Result<Option<([String; 2], bool)>> {
+    let has = |column: &String| header.contains(column);
+    if has(&args.winner) && has(&args.loser) {
+        return Ok(Some(([args.winner.clone(), args.loser.clone()], true)));
+    }
+    let sides = two_columns("--sides", &args.sides, header)?;
+    Ok(sides.iter().all(has).then_some((sides, false)))
+}
+
+/// Two columns that an option names.
+fn two_columns(option: &str, text: &String, header: &[String]) -> Result<[String; 2]> {
+    let named = listed_columns(std::slice::from_ref(text), header);
+    <[String; 2]>::try_from(named)
+        .map_err(|_| Failure::input(format!("{option} {text}: two columns, separated by a comma")))
+}
+
+/// Whether a table with this header is one of duels between names, rather than one whose rows have the
+/// columns of both items.
+fn is_of_duels(args: &SideArgs, header: &[String]) -> Result<bool> {
+    Ok(sides_in(args, header)?.is_some())
+}
+
+/// A table of duels, whose items have names.
+struct Named {
+    met: Met,
+    left: Vec<String>,
+    right: Vec<String>,
+    source: String,
+}
+
 impl Met {
-    /// Reads duels between these items, or bags; contexts as they look, or as those that a model knows.
-    pub fn read(
-        rows: OpenTable,
-        names: &Names,
-        args: &DuelArgs,
-        known: Option<&[Column]>,
-        console: &Console,
-    ) -> Result<Self> {
-        let needs_outcome = known.is_none();
-        let (name, header) = (rows.name.clone(), rows.header().to_vec());
-        let has = |column: &String| header.contains(column);
-        let won = has(&args.winner) && has(&args.loser);
-        let stood = listed_columns(std::slice::from_ref(&args.sides), &header);
-        let [one, other] = &stood[..] else {
-            return Err(Failure::input(format!("--sides {}: two columns, separated by a comma", args.sides)));
+    /// Reads duels between these items, or bags.
+    pub fn read(rows: OpenTable, names: &Names, wanted: Wanted<'_>, console: &Console) -> Result<Self> {
+        Named::read(rows, wanted, console)?.between(names)
+    }
+
+    /// Reads duels between items of which nothing but the names is known: those of the duels, in order.
+    pub fn read_alone(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<(Items, Self)> {
+        let named = Named::read(rows, wanted, console)?;
+        let ids = in_order(named.left.iter().chain(&named.right).cloned().collect());
+        let items = Items::alone(named.source.clone(), ids)?;
+        let met = named.between(&items.names)?;
+        Ok((items, met))
+    }
+}
+
+/// Which columns of a table of duels are read.
+struct Layout {
+    sides: [String; 2],
+    /// The column of words that say who won.
+    word: Option<String>,
+    scores: Option<[String; 2]>,
+    wins: Option<Vec<String>>,
+    /// Whether it is read who won.
+    ended: bool,
+    weight: Option<String>,
+    home: Option<String>,
+    contexts: Vec<String>,
+}
+
+impl Layout {
+    /// That of a table with this header.
+    fn of(name: &str, header: &[String], wanted: &Wanted<'_>) -> Result<Self> {
+        let (outcomes, learnt) = match wanted.ended {
+            Ended::Unread => (None, None),
+            Ended::Said(own) => (Some(own), None),
+            Ended::Learnt(own) => (Some(&own.outcomes), Some(own)),
         };
-        let sides = if won { [&args.winner, &args.loser] } else { [one, other] };
-        let told = has(&args.outcome);
-        if !sides.iter().all(|column| has(column)) || (!won && needs_outcome && !told) {
+        let Some((sides, won)) = sides_in(wanted.sides, header)? else {
+            return Err(no_sides(name, wanted.sides, outcomes, header));
+        };
+        let scores = outcomes.and_then(|own| own.scores.as_ref());
+        let scores = scores.map(|text| two_columns("--scores", text, header)).transpose()?;
+        let wins = learnt.and_then(|own| own.wins.as_ref());
+        let wins = wins.map(|text| win_columns(text, header)).transpose()?;
+        let counted = scores.is_some() || wins.is_some();
+        if won && counted {
             return Err(Failure::input(format!(
-                "{name}: duels have the columns '{}' and '{}', or '{}', '{}' and '{}' (--winner and others name them); the columns are: {}",
-                args.winner,
-                args.loser,
-                one,
-                other,
-                args.outcome,
-                listed(&header)
+                "{name}: there are columns of winners and losers, which say who won: leave --scores and --wins \
+                 out, or name other columns by --winner and --loser"
             )));
         }
-        let mut wanted: Vec<String> = sides.map(String::clone).to_vec();
-        wanted.extend((!won && told).then(|| args.outcome.clone()));
-        wanted.extend(args.weight.clone());
-        wanted.extend(args.home.clone());
-        let around: Vec<String> = match known {
-            Some(known) => known.iter().map(|c| c.name.clone()).collect(),
-            None => listed_columns(&args.contexts, &header).into_iter().chain(args.users.clone()).collect(),
-        };
-        wanted.extend(around.iter().cloned());
-        rows.places(&wanted)?;
-        let columns = Columns::read(rows, &wanted)?;
-        let contexts = match (around.is_empty(), known) {
-            (true, _) => None,
-            (_, None) => {
-                let users: Vec<String> = args.users.iter().cloned().collect();
-                Some(with_strangers(&columns.table(&around, &users, console)?, &users)?)
+        let word = outcomes.filter(|_| !won && !counted).map(|own| own.outcome.clone());
+        if word.as_ref().is_some_and(|column| !header.contains(column)) {
+            if learnt.is_some() {
+                return Err(no_sides(name, wanted.sides, outcomes, header));
             }
-            (_, Some(known)) => {
-                let read = columns.table(&around, &categorical(known), console)?;
-                Some(as_strangers(&read, known)?.conform(known)?)
+            return Err(Failure::input(format!(
+                "{name}: nothing says who won: the table of duels has columns of winners and losers, an \
+                 outcome, or scores"
+            )));
+        }
+        let contexts = match wanted.around {
+            Around::Nothing => Vec::new(),
+            Around::Named(own) => {
+                listed_columns(&own.contexts, header).into_iter().chain(own.users.clone()).collect()
             }
+            Around::Known(known) => known.iter().map(|c| c.name.clone()).collect(),
         };
-        let [left, right] = [names_of(&columns, sides[0])?, names_of(&columns, sides[1])?];
-        let mut unknown: Vec<String> = Vec::new();
-        let place = |id: &String, unknown: &mut Vec<String>| {
-            let place = names.find(id);
-            if place.is_none() && !unknown.contains(id) {
-                unknown.push(id.clone());
-            }
-            place.unwrap_or(0)
-        };
-        let mut met = Self {
-            left: left.iter().map(|id| place(id, &mut unknown)).collect(),
-            right: right.iter().map(|id| place(id, &mut unknown)).collect(),
-            outcome: won.then(|| vec![1.0; left.len()]),
-            weight: args.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?,
-            home: args.home.as_deref().map(|home| homes(&columns, home, &name)).transpose()?,
+        Ok(Self {
+            sides,
+            word,
+            scores,
+            wins,
+            ended: outcomes.is_some(),
+            weight: learnt.and_then(|own| own.weight.clone()),
+            home: wanted.home.cloned(),
             contexts,
+        })
+    }
+
+    /// All columns, each once.
+    fn columns(&self) -> Vec<String> {
+        let single = self.word.iter().chain(&self.weight).chain(&self.home);
+        let several = self.scores.iter().flatten().chain(self.wins.iter().flatten());
+        let all = self.sides.iter().chain(single).chain(several).chain(&self.contexts);
+        let mut all: Vec<String> = all.cloned().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Who won, where that is read.
+    fn outcomes(
+        &self,
+        columns: &Columns,
+        names: [&[String]; 2],
+        missing: MissingDuels,
+    ) -> Result<Option<Outcomes>> {
+        if !self.ended {
+            return Ok(None);
+        }
+        let words = self.word.as_ref().map(|column| cells_of(columns, column)).transpose()?;
+        let counted = self.scores.iter().flatten().chain(self.wins.iter().flatten());
+        let counts = counted.map(|column| columns.numbers_or_missing(column)).collect::<Result<Vec<_>>>()?;
+        let record = match (&self.word, &words, &self.scores, &self.wins) {
+            (Some(column), Some(cells), ..) => Record::Outcomes { column, cells, names: Some(names) },
+            (.., Some([left, right]), _) => {
+                Record::Scores { columns: [left, right], scores: [&counts[0], &counts[1]] }
+            }
+            (.., Some(own)) => Record::Wins {
+                columns: [&own[0], &own[1]],
+                wins: [&counts[0], &counts[1]],
+                ties: own.get(2).map(|name| (name.as_str(), &counts[2][..])),
+            },
+            _ => Record::Winners(names[0].len()),
         };
+        let weight = self.weight.as_ref().map(|weight| columns.numbers(weight)).transpose()?;
+        read_record(record, weight.as_deref(), missing, &columns.name).map(Some)
+    }
+}
+
+impl Named {
+    fn read(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<Self> {
+        let name = rows.name.clone();
+        let layout = Layout::of(&name, rows.header(), &wanted)?;
+        let needed = layout.columns();
+        rows.places(&needed)?;
+        let columns = Columns::read(rows, &needed)?;
+        let contexts = read_contexts(&columns, &layout.contexts, wanted.around, console)?;
+        let [left, right] = [names_of(&columns, &layout.sides[0])?, names_of(&columns, &layout.sides[1])?];
+        let home =
+            layout.home.as_ref().map(|home| homes(&columns, home, [&left, &right], &name)).transpose()?;
+        // Of a mean over winners duels without an outcome are no part, as ties are not.
+        let (missing, drop_self) = match wanted.ended {
+            Ended::Learnt(own) => (own.missing, Some(own.drop_self)),
+            _ => (MissingDuels::Drop, None),
+        };
+        let found = layout.outcomes(&columns, [&left, &right], missing)?;
+        let all = Self::new(name, left, right, (home, contexts));
+        match found {
+            Some(found) => all.ended(found, drop_self, console),
+            None => Ok(all),
+        }
+    }
+
+    /// All rows of a table with these names on either side.
+    fn new(
+        source: String,
+        left: Vec<String>,
+        right: Vec<String>,
+        (home, contexts): (Option<Vec<Home>>, Option<Table>),
+    ) -> Self {
+        let count = left.len();
+        let met = Met {
+            left: Vec::new(),
+            right: Vec::new(),
+            outcome: None,
+            weight: None,
+            home,
+            contexts,
+            rows: (0..count).collect(),
+            count,
+        };
+        Self { met, left, right, source }
+    }
+
+    /// The duels that have an outcome; those of an item with itself are refused, or left out, if that is
+    /// said.
+    fn ended(self, found: Outcomes, drop_self: Option<bool>, console: &Console) -> Result<Self> {
+        if !found.missing.is_empty() {
+            console.note(format!("note: {} duels without an outcome were left out", found.missing.len()));
+        }
+        let mut kept = self.of_rows(&found.rows);
+        (kept.met.outcome, kept.met.weight, kept.met.count) =
+            (Some(found.outcome), found.weight, found.count);
+        match drop_self {
+            Some(drop_self) => kept.without_self(drop_self, console),
+            None => Ok(kept),
+        }
+    }
+
+    /// The duels of some rows, which may be there more than once.
+    fn of_rows(&self, rows: &[usize]) -> Self {
+        let texts = |all: &[String]| rows.iter().map(|&i| all[i].clone()).collect();
+        let numbers = |all: &Vec<f64>| rows.iter().map(|&i| all[i]).collect();
+        let met = &self.met;
+        Self {
+            met: Met {
+                left: Vec::new(),
+                right: Vec::new(),
+                outcome: met.outcome.as_ref().map(numbers),
+                weight: met.weight.as_ref().map(numbers),
+                home: met.home.as_ref().map(|home| rows.iter().map(|&i| home[i]).collect()),
+                contexts: met.contexts.as_ref().map(|contexts| contexts.select_rows(rows)),
+                rows: rows.iter().map(|&i| met.rows[i]).collect(),
+                count: met.count,
+            },
+            left: texts(&self.left),
+            right: texts(&self.right),
+            source: self.source.clone(),
+        }
+    }
+
+    /// Without duels of an item with itself, which are refused unless they are to be left out.
+    fn without_self(self, drop: bool, console: &Console) -> Result<Self> {
+        let (own, kept): (Vec<usize>, Vec<usize>) =
+            (0..self.left.len()).partition(|&i| self.left[i] == self.right[i]);
+        if own.is_empty() {
+            return Ok(self);
+        }
+        if !drop {
+            let rows: Vec<String> = own.iter().map(|&i| (self.met.rows[i] + 1).to_string()).collect();
+            return Err(Failure::input(format!(
+                "{}: in row {} an item meets itself: correct it, or give --drop-self",
+                self.source,
+                first_of(&rows)
+            )));
+        }
+        console.note(format!("note: {} duels of an item with itself were left out", own.len()));
+        let mut rest = self.of_rows(&kept);
+        rest.met.count = rest.met.count.saturating_sub(own.len());
+        Ok(rest)
+    }
+
+    /// The duels between these items, or bags.
+    fn between(self, names: &Names) -> Result<Met> {
+        let mut unknown: Vec<String> = Vec::new();
+        let mut places = |ids: &[String]| -> Vec<usize> {
+            let mut place = |id: &String| {
+                names.find(id).unwrap_or_else(|| {
+                    if !unknown.contains(id) {
+                        unknown.push(id.clone());
+                    }
+                    0
+                })
+            };
+            ids.iter().map(&mut place).collect()
+        };
+        let (left, right) = (places(&self.left), places(&self.right));
         if !unknown.is_empty() {
             return Err(Failure::input(format!(
-                "{name}: duels name {}s that {} does not have: {}; add them, or leave these duels out",
+                "{}: duels name {}s that {} does not have: {}; add them, or leave these duels out",
+                self.source,
                 names.what,
                 names.source,
                 first_of(&unknown)
             )));
         }
-        if !won && told {
-            met.outcome = Some(outcomes(&columns, &args.outcome, &name)?);
-        }
-        let own: Vec<usize> = (0..met.left.len()).filter(|&i| met.left[i] == met.right[i]).collect();
-        if !own.is_empty() && needs_outcome {
-            if !args.drop_self {
-                let rows: Vec<String> = own.iter().map(|i| (i + 1).to_string()).collect();
-                return Err(Failure::input(format!(
-                    "{name}: in row {} an item meets itself: correct it, or give --drop-self",
-                    first_of(&rows)
-                )));
-            }
-            let kept: Vec<usize> = (0..met.left.len()).filter(|i| !own.contains(i)).collect();
-            let numbers = |all: &[f64]| kept.iter().map(|&i| all[i]).collect::<Vec<_>>();
-            met.outcome = met.outcome.as_deref().map(numbers);
-            met.weight = met.weight.as_deref().map(numbers);
-            met.home = met.home.map(|home| kept.iter().map(|&i| home[i]).collect());
-            met.contexts = met.contexts.map(|contexts| contexts.select_rows(&kept));
-            (met.left, met.right) = kept.iter().map(|&i| (met.left[i], met.right[i])).unzip();
-        }
-        Ok(met)
+        Ok(Met { left, right, ..self.met })
     }
+}
+
+/// The columns of wins, and of ties if there is a third one.
+fn win_columns(text: &String, header: &[String]) -> Result<Vec<String>> {
+    let named = listed_columns(std::slice::from_ref(text), header);
+    if named.len() == 2 || named.len() == 3 {
+        return Ok(named);
+    }
+    let why = "two columns of wins, and perhaps one of ties, separated by commas";
+    Err(Failure::input(format!("--wins {text}: {why}")))
+}
+
+/// Why a table is none of duels.
+fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header: &[String]) -> Failure {
+    let ended = outcomes.map_or_else(String::new, |own| format!(" and '{}'", own.outcome));
+    let further = if outcomes.is_some() {
+        "--winner, --loser, --sides and --outcome name them, or --scores and --wins instead of an outcome"
+    } else {
+        "--winner, --loser and --sides name them"
+    };
+    Failure::input(format!(
+        "{name}: duels have the columns '{}' and '{}', or {}{ended} ({further}); the columns are: {}",
+        args.winner,
+        args.loser,
+        args.sides.split(',').map(|side| format!("'{side}'")).collect::<Vec<_>>().join(", "),
+        listed(header)
+    ))
+}
+
+/// Whether an outcome is refused because it is missing.
+fn is_missing(error: &riesz::Error) -> bool {
+    matches!(error, riesz::Error::Cell { value, .. } if value.is_empty())
+}
+
+/// The rows of contexts, as they look, or as those that a model knows.
+fn read_contexts(
+    columns: &Columns,
+    named: &[String],
+    around: Around<'_>,
+    console: &Console,
+) -> Result<Option<Table>> {
+    if named.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(match around {
+        Around::Known(known) => {
+            let read = columns.table(named, &categorical(known), console)?;
+            as_strangers(&read, known)?.conform(known)?
+        }
+        Around::Named(own) => {
+            let users: Vec<String> = own.users.iter().cloned().collect();
+            with_strangers(&columns.table(named, &users, console)?, &users)?
+        }
+        Around::Nothing => return Ok(None),
+    }))
 }
 
 impl Met {
@@ -292,9 +620,7 @@ impl Met {
     /// Puts who won on the left.
     pub fn turn_to_winners(&mut self) -> Result<()> {
         let Some(outcome) = &mut self.outcome else {
-            let why =
-                "nothing says who won: the table of duels has columns of winners and losers, or an outcome";
-            return Err(Failure::input(why));
+            return Err(Failure::input("nothing says who won: give a table of duels that does"));
         };
         for (i, won) in outcome.iter_mut().enumerate().filter(|(_, won)| **won < 0.5) {
             *won = 1.0 - *won;
@@ -311,32 +637,68 @@ impl Met {
     }
 }
 
-/// A table whose rows have the columns `left_x` and `right_x` of both items, and how each duel ended: items that are alike are one.
-pub fn read_wide(
-    path: &Path,
-    (items, duels, table): (&ItemArgs, &DuelArgs, &TableArgs),
+/// The columns x of items, where a table has the columns `left_x` and `right_x` of both, apart from those
+/// that say who won.
+fn wide_columns(items: &ItemArgs, duels: &DuelArgs, header: &[String]) -> Vec<String> {
+    let ignored = listed_columns(&items.ignore, header);
+    let ended = [&duels.outcomes.scores, &duels.wins].into_iter().flatten().cloned().collect::<Vec<_>>();
+    let ended = listed_columns(&ended, header);
+    let both = |c: &&str| {
+        let sides = [format!("left_{c}"), format!("right_{c}")];
+        header.contains(&sides[1])
+            && !ignored.iter().any(|own| own == c)
+            && !sides.iter().any(|s| ended.contains(s))
+    };
+    header.iter().filter_map(|c| c.strip_prefix("left_")).filter(both).map(String::from).collect()
+}
+
+/// A table without one of items: its rows have the columns of both items and how each duel ended, or are
+/// duels between names.
+pub fn read_one(
+    rows: OpenTable,
+    items: &ItemArgs,
+    wanted: Wanted<'_>,
+    duels: &DuelArgs,
     console: &Console,
 ) -> Result<(Items, Met)> {
-    let rows = table.source(path).open()?;
+    let wide = wide_columns(items, duels, rows.header());
+    if wide.is_empty() && is_of_duels(&duels.sides, rows.header())? {
+        return Met::read_alone(rows, wanted, console);
+    }
+    if wanted.home.is_some() || !matches!(wanted.around, Around::Nothing) {
+        let why = "--home, --contexts and --users are columns of a table of duels between names: give the \
+                   items in a table of their own";
+        return Err(Failure::input(why));
+    }
+    read_wide(rows, wide, (items, duels), console)
+}
+
+/// A table whose rows have the columns `left_x` and `right_x` of both items, and how each duel ended: items that are alike are one.
+fn read_wide(
+    rows: OpenTable,
+    own: Vec<String>,
+    (items, duels): (&ItemArgs, &DuelArgs),
+    console: &Console,
+) -> Result<(Items, Met)> {
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
-    let ignored = listed_columns(&items.ignore, &header);
-    let own: Vec<String> = header
-        .iter()
-        .filter_map(|c| c.strip_prefix("left_"))
-        .filter(|c| header.contains(&format!("right_{c}")) && !ignored.contains(&(*c).to_string()))
-        .map(String::from)
-        .collect();
-    if own.is_empty() || !header.contains(&duels.outcome) {
+    let outcome = &duels.outcomes.outcome;
+    if own.is_empty() || !header.contains(outcome) {
         return Err(Failure::input(format!(
-            "{name}: a table without a table of items has the columns left_x and right_x for each column x of items, and '{}' (--outcome): \
-             give the table of items, and then that of duels",
-            duels.outcome
+            "{name}: a table without a table of items is one of duels between names, with the columns that \
+             --winner and --loser, or --sides, name; or it has the columns left_x and right_x for each column x \
+             of items, and '{outcome}' (--outcome); the columns are: {}",
+            listed(&header)
         )));
+    }
+    if duels.outcomes.scores.is_some() || duels.wins.is_some() {
+        let why = "--scores and --wins are columns of a table of duels between names: give the items in a \
+                   table of their own";
+        return Err(Failure::input(why));
     }
     let of = |side: &str| own.iter().map(|c| format!("{side}_{c}")).collect::<Vec<_>>();
     let sides = [of("left"), of("right")];
     let mut wanted = sides.concat();
-    wanted.push(duels.outcome.clone());
+    wanted.push(outcome.clone());
     wanted.extend(duels.weight.clone());
     rows.places(&wanted)?;
     let columns = Columns::read(rows, &wanted)?;
@@ -363,16 +725,16 @@ pub fn read_wide(
             })
         })
         .collect();
-    let (n, outcome) = (left.rows(), outcomes(&columns, &duels.outcome, &name)?);
+    let n = left.rows();
     let weight = duels.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?;
-    let ids = (1..=kept.len()).map(|k| format!("item {k}")).collect();
-    let items = Items::new(name, ids, both.select_rows(&kept))?;
-    if duels.home.is_some() || !duels.contexts.is_empty() || duels.users.is_some() {
-        let why = "--home, --contexts and --users are columns of a table of duels: give the items in a table of their own";
-        return Err(Failure::input(why));
-    }
-    let (left, right) = (numbers[..n].to_vec(), numbers[n..].to_vec());
-    Ok((items, Met { left, right, outcome: Some(outcome), weight, home: None, contexts: None }))
+    let ids: Vec<String> = (1..=kept.len()).map(|k| format!("item {k}")).collect();
+    let names = |side: &[usize]| side.iter().map(|&i| ids[i].clone()).collect::<Vec<_>>();
+    let record = Record::Outcomes { column: outcome, cells: &cells_of(&columns, outcome)?, names: None };
+    let found = read_record(record, weight.as_deref(), duels.missing, &name)?;
+    let all = Named::new(name.clone(), names(&numbers[..n]), names(&numbers[n..]), (None, None));
+    let items = Items::new(name, ids.clone(), both.select_rows(&kept))?;
+    let met = all.ended(found, Some(duels.drop_self), console)?.between(&items.names)?;
+    Ok((items, met))
 }
 
 /// Rows of both sides, whose categorical columns have the levels of either.
@@ -409,23 +771,34 @@ pub fn names_of(columns: &Columns, column: &str) -> Result<Vec<String>> {
     Ok(codes.iter().map(|code| levels[*code as usize].clone()).collect())
 }
 
-/// How duels ended.
-fn outcomes(columns: &Columns, column: &str, name: &str) -> Result<Vec<f64>> {
-    let known = |word: &str| match word.to_ascii_lowercase().as_str() {
-        "left" | "win" | "won" | "1" => Some(1.0),
-        "right" | "loss" | "lost" | "0" => Some(0.0),
-        "tie" | "draw" | "0.5" => Some(0.5),
-        _ => None,
+/// The cells of a column, `None` where they are missing.
+fn cells_of(columns: &Columns, column: &str) -> Result<Vec<Option<String>>> {
+    let (levels, codes) = columns.levels_or_missing(column)?;
+    Ok(codes.iter().map(|code| (!code.is_nan()).then(|| levels[*code as usize].clone())).collect())
+}
+
+/// Reads who won.
+fn read_record(
+    record: Record<'_>,
+    weight: Option<&[f64]>,
+    missing: MissingDuels,
+    name: &str,
+) -> Result<Outcomes> {
+    let missing = match missing {
+        MissingDuels::Error => MissingOutcome::Refuse,
+        MissingDuels::Drop => MissingOutcome::Drop,
     };
-    let of = |(i, word): (usize, &String)| {
-        known(word).ok_or_else(|| {
-            Failure::input(format!(
-                "{name}: row {} of column '{column}' is '{word}': duels end left, right or tie, or 1, 0 or 0.5",
-                i + 1
-            ))
-        })
-    };
-    names_of(columns, column)?.iter().enumerate().map(of).collect()
+    let of_words = matches!(record, Record::Outcomes { .. });
+    record.read(weight, missing).map_err(|e| {
+        let remedy = match e {
+            _ if is_missing(&e) => " (--missing drop)",
+            riesz::Error::Cell { .. } if of_words => {
+                "; two columns are of scores, --scores LEFT,RIGHT, or of counts, --wins LEFT,RIGHT"
+            }
+            _ => "",
+        };
+        Failure::input(format!("{name}: {e}{remedy}"))
+    })
 }
 
 /// Columns of these names with a level more, for names that are not known yet.
@@ -478,22 +851,9 @@ fn categorical(columns: &[Column]) -> Vec<String> {
 }
 
 /// Who is at home.
-fn homes(columns: &Columns, column: &str, name: &str) -> Result<Vec<Home>> {
-    let known = |word: &str| match word.to_ascii_lowercase().as_str() {
-        "left" => Some(Home::Left),
-        "right" => Some(Home::Right),
-        "none" | "neutral" | "nobody" => Some(Home::Nobody),
-        _ => None,
-    };
-    let of = |(i, word): (usize, &String)| {
-        known(word).ok_or_else(|| {
-            Failure::input(format!(
-                "{name}: row {} of column '{column}' is '{word}': the side at home is left, right or none",
-                i + 1
-            ))
-        })
-    };
-    names_of(columns, column)?.iter().enumerate().map(of).collect()
+fn homes(columns: &Columns, column: &str, [left, right]: [&[String]; 2], name: &str) -> Result<Vec<Home>> {
+    let cells: Vec<Option<String>> = names_of(columns, column)?.into_iter().map(Some).collect();
+    read_homes(column, &cells, Some([left, right])).map_err(|e| Failure::from(e).about(name))
 }
 
 /// The first five names, and how many there are.

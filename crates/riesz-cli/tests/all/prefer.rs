@@ -168,8 +168,6 @@ fn what_is_wrong_with_duels_is_said() {
     place.write("twice.csv", "name,east\na,1\na,2\nb,3\n");
     place.write("t.csv", "winner,loser\na,b\n");
     place.bad("prefer fit twice.csv t.csv -o m.riesz", "names of items are there twice: 'a'");
-    place.write("bare.csv", "name\na\nb\n");
-    place.bad("prefer fit bare.csv t.csv -o m.riesz", "no column besides their names 'name'");
     place.bad("prefer fit items.csv -o m.riesz", "the columns left_x and right_x");
     place.bad("prefer fit items.csv duels.csv", "say where to write the model");
     assert_eq!(std::fs::read(place.path("m.riesz")).unwrap(), before);
@@ -210,7 +208,6 @@ fn rankings_and_clusters_are_told() {
     );
     place.good("prefer cluster items.csv duels.csv --method spectral --clusters 2 -o c.csv");
     place.bad("prefer cluster items.csv duels.csv --method spectral", "--clusters N");
-    place.bad("prefer rank items.csv duels.csv --ties model", "leave out --home");
 }
 
 /// With ten players, whose skills are those of their numbers times seven, less tens.
@@ -447,7 +444,6 @@ fn items_have_abilities_and_users_are_new() {
         "prefer fit named.csv two.csv --ability -o w.riesz",
         "a column 'id', as the model would call its own",
     );
-    place.bad("prefer rank items.csv duels.csv --ability", "--ability");
     place.bad(
         "prefer fit items.csv duels.csv --model linear --ability -o w.riesz",
         "knows nothing of --home, --ability",
@@ -509,4 +505,263 @@ fn rankings_and_clusters_are_drawn() {
     );
     place.bad(&format!("{rank} ladder.jpg"), "ends in .svg or .png");
     place.bad("prefer cluster items.csv duels.csv --plot m.txt", "ends in .svg or .png");
+}
+
+/// Every estimate of a table lies in the interval beside it: `x` from `x_low` to `x_high`.
+fn estimates_lie_in_their_intervals(table: &str) {
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let place = |name: &str| rows[0].iter().position(|own| *own == name);
+    let estimates: Vec<&str> = rows[0].iter().filter_map(|name| name.strip_suffix("_low")).collect();
+    assert!(!estimates.is_empty(), "{table}");
+    for name in estimates {
+        let [low, at, high] = [format!("{name}_low"), name.to_string(), format!("{name}_high")]
+            .map(|name| place(&name).unwrap());
+        for row in &rows[1..] {
+            let number = |at: usize| row[at].parse::<f64>().unwrap();
+            assert!(number(low) <= number(at) && number(at) <= number(high), "{name}: {}", row.join(","));
+        }
+    }
+}
+
+/// The numbers of a table's column.
+fn column(table: &str, name: &str) -> Vec<f64> {
+    let at = table.lines().next().unwrap().split(',').position(|own| own == name).unwrap();
+    table.lines().skip(1).map(|line| line.split(',').nth(at).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
+    let place = with_players();
+    let duel = |k: usize| {
+        let (l, r) = players(k);
+        let (a, b) = (l * 7 % 10, r * 7 % 10);
+        let outcome = if a.abs_diff(b) < 5 {
+            "tie"
+        } else if a > b {
+            "left"
+        } else {
+            "right"
+        };
+        format!("p{l},p{r},{outcome}\n")
+    };
+    let duels = (0..40).map(duel).collect::<String>();
+    place.write("duels.csv", format!("left,right,outcome\n{duels}"));
+    place.good("prefer fit items.csv duels.csv --ties model -o m.riesz");
+    let (table, _) = place.good("prefer predict m.riesz items.csv --left p7");
+    estimates_lie_in_their_intervals(&table);
+    let (other, _) = place.good("prefer predict m.riesz items.csv duels.csv");
+    estimates_lie_in_their_intervals(&other);
+    let of = |name: &str| column(&table, name);
+    // g is δ more than the log odds of a win, for all duels.
+    let margins: Vec<f64> = of("advantage").iter().zip(of("log_odds")).map(|(g, l)| g - l).collect();
+    assert!(margins[0] > 0.5 && margins.iter().all(|m| (m - margins[0]).abs() < 1e-9), "{margins:?}");
+    for ((low, high), (mean, sd)) in of("probability_low")
+        .iter()
+        .zip(of("probability_high"))
+        .zip(of("log_odds").iter().zip(of("log_odds_std")))
+    {
+        let sigma = |g: f64| 1.0 / (1.0 + (-g).exp());
+        assert!(
+            (low - sigma(mean - 1.96 * sd)).abs() < 1e-4 && (high - sigma(mean + 1.96 * sd)).abs() < 1e-4
+        );
+    }
+    // The two sides and a tie are all there is.
+    let (swapped, _) = place.good("prefer predict m.riesz items.csv --left p0 --right p7");
+    let (one, _) = place.good("prefer predict m.riesz items.csv --left p7 --right p0");
+    let all = column(&one, "probability")[0]
+        + column(&one, "probability_tie")[0]
+        + column(&swapped, "probability")[0];
+    assert!((all - 1.0).abs() < 1e-9, "{all}");
+    let (words, _) = place.good("prefer explain m.riesz items.csv --left p7 --right p0");
+    assert!(
+        words.contains("they tie with probability") && words.contains("advantage (log odds of a win"),
+        "{words}"
+    );
+    let (ranks, _) = place.good("prefer rank items.csv duels.csv --draws 40 --ties model");
+    estimates_lie_in_their_intervals(&ranks);
+}
+
+/// A leaderboard of names alone, from each way to say who won.
+#[test]
+fn duels_are_read_as_people_have_them() {
+    let place = Place::new();
+    let ends: Vec<(&str, &str, f64)> = vec![
+        ("a", "b", 1.0),
+        ("b", "c", 1.0),
+        ("c", "a", 0.0),
+        ("b", "a", 1.0),
+        ("c", "b", 0.5),
+        ("a", "c", 1.0),
+        ("c", "a", 1.0),
+    ];
+    let table = |words: [&str; 3], name: bool| -> String {
+        let line = |(l, r, won): &(&str, &str, f64)| {
+            let word = match *won {
+                1.0 if name => *l,
+                0.0 if name => *r,
+                1.0 => words[0],
+                0.0 => words[1],
+                _ => words[2],
+            };
+            format!("{l},{r},{word}\n")
+        };
+        format!("one,other,end\n{}", ends.iter().map(line).collect::<String>())
+    };
+    let rank = "prefer rank d.csv --draws 64 --sides one,other";
+    place.write("d.csv", table(["left", "right", "tie"], false));
+    let (expected, said) = place.good(&format!("{rank} --outcome end"));
+    assert!(
+        said.contains("7 duels (3 pairs met), 3 items") && said.contains("nothing is known of items"),
+        "{said}"
+    );
+    assert!(expected.starts_with("item,rank,rank_low,rank_high,utility") && expected.lines().count() == 4);
+    estimates_lie_in_their_intervals(&expected);
+    for words in [
+        ["H", "A", "D"],
+        ["W", "L", "D"],
+        ["win", "loss", "draw"],
+        ["model_a", "model_b", "tie (bothbad)"],
+        ["1", "0", "0.5"],
+        ["1-0", "0-1", "1/2-1/2"],
+        ["1-0", "0-1", "½-½"],
+        ["3-1", "0-2", "1-1"],
+        ["1", "-1", "0"],
+        ["1", "2", "X"],
+    ] {
+        place.write("d.csv", table(words, false));
+        assert_eq!(place.good(&format!("{rank} --outcome end")).0, expected, "{words:?}");
+    }
+    place.write("d.csv", table(["", "", "draw"], true));
+    assert_eq!(place.good(&format!("{rank} --outcome end --ability")).0, expected);
+    // Scores, and counts of wins.
+    let score = |(l, r, won): &(&str, &str, f64)| format!("{l},{r},{},{}\n", 1.0 + won, 2.0 - won);
+    place.write("d.csv", format!("one,other,here,there\n{}", ends.iter().map(score).collect::<String>()));
+    assert_eq!(place.good(&format!("{rank} --scores here,there")).0, expected);
+    let counts = "one,other,w,l,t\na,b,1,1,0\nb,c,1,0,1\nc,a,1,2,0\n";
+    place.write("d.csv", counts);
+    let (found, said) = place.good(&format!("{rank} --wins w,l,t"));
+    assert_eq!(found, expected);
+    assert!(said.contains("7 duels (3 pairs met)"), "{said}");
+    // A table of names is a table of items without columns.
+    place.write("names.csv", "name\na\nb\nc\n");
+    assert_eq!(
+        place.good(&rank.replace("d.csv", "names.csv d.csv").replace("--sides", "--wins w,l,t --sides")).0,
+        expected
+    );
+    place.write("d.csv", table(["left", "right", "maybe"], false));
+    let message = "row 5 of column 'end' is 'maybe': the outcome of a duel is left, right or tie; win";
+    place.bad(&format!("{rank} --outcome end"), message);
+    place.write("d.csv", "one,other,end\nx,y,a\ny,x,tie\n");
+    place.bad(
+        &format!("{rank} --outcome end"),
+        "row 1 of column 'end' is 'a': the column's other cells do not say",
+    );
+    place.bad("prefer rank d.csv --sides one,other --scores here", "two columns, separated by a comma");
+    place.write("d.csv", table(["left", "right", "tie"], false));
+    place.bad("prefer cluster d.csv --sides one,other --outcome end", "these items have nothing but names");
+}
+
+/// Seven wins to three: a difference of log(7/3), with a standard error of √(1/7 + 1/3).
+#[test]
+fn counts_of_wins_are_those_of_bradley_and_terry() {
+    let place = Place::new();
+    place.write("agg.csv", "player_1,player_2,wins_1,wins_2\nModel1,Model2,7,3\n");
+    place.write(
+        "long.csv",
+        format!("winner,loser\n{}{}", "Model1,Model2\n".repeat(7), "Model2,Model1\n".repeat(3)),
+    );
+    place.good("prefer fit agg.csv --sides player_1,player_2 --wins wins_1,wins_2 -o a.riesz");
+    place.good("prefer fit long.csv -o l.riesz");
+    let odds = |model: &str| place.good(&format!("prefer predict {model} --left Model1 --right Model2")).0;
+    assert_eq!(odds("a.riesz"), odds("l.riesz"));
+    let found = column(&odds("a.riesz"), "log_odds")[0];
+    assert!(found > 0.1 && found < (7.0_f64 / 3.0).ln(), "{found}");
+    place.write("ask.csv", "left,right\nModel2,Model1\n");
+    let (table, _) = place.good("prefer predict a.riesz ask.csv");
+    assert!((column(&table, "log_odds")[0] + found).abs() < 1e-9);
+    estimates_lie_in_their_intervals(&table);
+    place.write("new.csv", "left,right\nModel2,Model3\n");
+    place.bad("prefer predict a.riesz new.csv", "does not have: 'Model3'");
+    place.bad("prefer fit agg.csv --sides player_1,player_2 --wins wins_1 -o b.riesz", "two columns of wins");
+}
+
+/// Names alone, with a home and ties of their own; the home team is named.
+#[test]
+fn teams_without_properties_have_a_home_and_ties() {
+    let place = Place::new();
+    let teams = ["A", "B", "C", "D"];
+    let game = |k: usize| {
+        let (h, a) = (k % 4, (k + 1 + k / 4 % 3) % 4);
+        let goals = (2 + (3 - h) / 2 + usize::from(k % 5 < 2), 1 + (3 - a) / 2 + usize::from(k % 3 == 0));
+        format!("{},{},{},{}\n", teams[h], teams[a], goals.0, goals.1)
+    };
+    let games = (0..24).map(game).collect::<String>();
+    place.write("games.csv", format!("home_team,away_team,home_goals,away_goals\n{games}"));
+    let read =
+        "games.csv --sides home_team,away_team --scores home_goals,away_goals --home home_team --ties model";
+    place.good(&format!("prefer fit {read} -o m.riesz"));
+    let chance =
+        |at: &str| place.good(&format!("prefer predict m.riesz --left A --right B --at-home {at}")).0;
+    assert!(column(&chance("left"), "probability")[0] > column(&chance("right"), "probability")[0]);
+    estimates_lie_in_their_intervals(&chance("none"));
+    let (ranks, _) = place.good(&format!("prefer rank {read} --draws 64"));
+    assert!(ranks.lines().nth(1).unwrap().starts_with("A,1,"), "{ranks}");
+    estimates_lie_in_their_intervals(&ranks);
+    let (scores, _) =
+        place.good(&format!("prefer evaluate {read} --repeats 2 --models utility,bradley-terry,coin"));
+    assert_eq!(scores.lines().count(), 4, "{scores}");
+}
+
+#[test]
+fn duels_without_an_outcome_are_left_out_if_that_is_said() {
+    let place = Place::new();
+    place.write("p.csv", "name,x\nAnn,1\nBob,2\nCid,3\n");
+    place.write("d.csv", "left,right,outcome\nAnn,Bob,left\nBob,Cid,\nAnn,Cid,right\nCid,Ann,left\n");
+    place.bad("prefer fit p.csv d.csv --no-tuning -o m.riesz", "row 2 of column 'outcome' is empty");
+    place.bad("prefer fit p.csv d.csv --no-tuning -o m.riesz", "--missing drop");
+    let (_, said) = place.good("prefer fit p.csv d.csv --no-tuning --missing drop -o m.riesz");
+    assert!(
+        said.contains("1 duels without an outcome were left out") && said.contains("3 duels (2 pairs met)"),
+        "{said}"
+    );
+    place.good("prefer predict m.riesz p.csv d.csv");
+    place.good("prefer explain m.riesz p.csv d.csv --mean winner -o w.json");
+    assert_eq!(told(&place, "w.json").duels.unwrap()[0].name(), "winners against losers");
+}
+
+/// Options that could only ever be an error are not offered.
+#[test]
+fn options_of_each_command_can_work() {
+    let place = Place::new();
+    let help = |command: &str| place.good(&format!("prefer {command} --help")).0;
+    for option in ["--contexts", "--users", "--landmarks", "--context-landmarks"] {
+        assert!(!help("rank").contains(option) && !help("cluster").contains(option), "{option}");
+        assert!(help("fit").contains(option) && help("evaluate").contains(option), "{option}");
+    }
+    for option in ["--ability", "--home", "--ties"] {
+        assert!(help("rank").contains(option) && !help("cluster").contains(option), "{option}");
+    }
+    for option in ["--weight", "--drop-self", "--wins", "--contexts", "--users"] {
+        assert!(
+            !help("predict").contains(&format!("{option} "))
+                && !help("explain").contains(&format!("{option} ")),
+            "{option}"
+        );
+    }
+    for command in ["report", "downscale map"] {
+        assert!(!place.good(&format!("{command} --help")).0.contains("--format"), "{command}");
+    }
+    let items = with_players();
+    let duel = |k: usize| {
+        let (l, r) = players(k);
+        let outcome = if l * 7 % 10 > r * 7 % 10 || l == 3 { "left" } else { "right" };
+        format!("p{l},p{r},{outcome},{}\n", ["left", "right", "none"][k % 3])
+    };
+    let duels = (0..40).map(duel).collect::<String>();
+    items.write("duels.csv", format!("left,right,outcome,h\n{duels}"));
+    for option in ["--ability", "--home h", "--ability --home h --ties model"] {
+        let (table, said) = items.good(&format!("prefer rank items.csv duels.csv --draws 64 {option}"));
+        estimates_lie_in_their_intervals(&table);
+        assert!(table.lines().count() == 11 && said.contains("log marginal likelihood"), "{option}: {said}");
+    }
 }

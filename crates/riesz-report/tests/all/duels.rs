@@ -128,7 +128,7 @@ fn matrices_put_clusters_together_and_the_better_first() {
 /// Three rows that are duels, the last of them without probabilities.
 fn duels() -> Explanation {
     let mut e = explanation(3, &["mass", "jaw"], 1);
-    let chance = Some(Chance { probability: 0.9, interval: [0.38, 1.0], superiority: 0.96 });
+    let chance = Some(Chance { probability: 0.9, interval: [0.38, 1.0], tie: None, superiority: 0.96 });
     let duel =
         |i: usize| Duel { left: format!("C<{i}>"), right: "C02".into(), chance: chance.filter(|_| i < 2) };
     e.duels = Some((0..3).map(duel).collect());

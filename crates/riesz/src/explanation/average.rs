@@ -193,7 +193,7 @@ mod tests {
         let mut all = example();
         all.uncertainty =
             Some(Uncertainty { spread: Spread::Sd(vec![0.1; 12]), source: Some(Source::Posterior) });
-        let chance = Some(Chance { probability: 0.7, interval: [0.6, 0.8], superiority: 0.9 });
+        let chance = Some(Chance { probability: 0.7, interval: [0.6, 0.8], tie: None, superiority: 0.9 });
         let duel = |left: &str, right: &str| Duel { left: left.into(), right: right.into(), chance };
         all.duels = Some(vec![duel("a", "b"), duel("a", "c")]);
         let found = all.average(&means(&[&[(0, 2.0), (1, 6.0)], &[(1, 5.0)]])).unwrap();

@@ -22,9 +22,14 @@ pub struct Duel {
 pub struct Chance {
     /// That the left one wins, averaged over the posterior.
     pub probability: f64,
-    /// The probability at either end of the central 95 % interval of the log odds.
+    /// A 95 % interval of the probability that the left one wins: that at either end of the central interval
+    /// of the log odds. Where `probability`, a mean, lies beyond one of them, the interval reaches to it.
     pub interval: [f64; 2],
-    /// How sure it is that the left one is the better one: the posterior probability that the log odds are positive.
+    /// That neither wins, averaged over the posterior; `None` where ties are no outcome of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie: Option<f64>,
+    /// How sure it is that the left one is the better one: the posterior probability that its advantage is
+    /// positive.
     pub superiority: f64,
 }
 
@@ -36,9 +41,11 @@ impl Duel {
 
     /// Who wins, in a sentence; `None` where it is not said.
     pub fn words(&self) -> Option<String> {
-        let Chance { probability, interval: [low, high], superiority } = self.chance?;
+        let Chance { probability, interval: [low, high], tie, superiority } = self.chance?;
+        let tied = tie.map_or_else(String::new, |tie| format!("they tie with probability {tie:.2}; "));
         Some(format!(
-            "{} beats {} with probability {probability:.2} (95 % {low:.2} to {high:.2}; it is the better one with probability {superiority:.2})",
+            "{} beats {} with probability {probability:.2} (95 % {low:.2} to {high:.2}; {tied}it is the better \
+             one with probability {superiority:.2})",
             self.left, self.right
         ))
     }
@@ -66,8 +73,9 @@ pub(super) fn validate(duels: &[Duel], rows: usize) -> Result<()> {
         return broken(format!("the explanation names {} duels and has {rows} rows", duels.len()));
     }
     let chances = duels.iter().filter_map(|duel| duel.chance);
-    for Chance { probability, interval: [low, high], superiority } in chances {
-        if [probability, low, high, superiority].iter().any(|p| !(0.0..=1.0).contains(p)) {
+    for Chance { probability, interval: [low, high], tie, superiority } in chances {
+        let all = [probability, low, high, superiority, tie.unwrap_or(0.0)];
+        if all.iter().any(|p| !(0.0..=1.0).contains(p)) {
             return broken("the explanation has a probability of a duel that is not from 0 to 1".into());
         }
     }

@@ -94,10 +94,53 @@ pub(crate) struct Derivatives {
     curve_by_margin: f64,
 }
 
+/// A prior covariance K of f, as Newton's method uses it: products, and the matrix `B = I + W^½ K W^½` for a
+/// diagonal W.
+pub(crate) trait PriorCovariance {
+    /// A factor of B, or of a matrix that stands in for it.
+    type Factor;
+
+    /// `K v`.
+    fn times(&self, v: &[f64]) -> Vec<f64>;
+
+    /// The factor of B, where `root_weight` is the diagonal of `W^½`.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`].
+    fn factored(&self, root_weight: &[f64]) -> Result<Self::Factor>;
+
+    /// `log det B`.
+    fn log_det(&self, factor: &Self::Factor) -> f64;
+
+    /// `W^½ B⁻¹ W^½ v`.
+    fn damped(&self, factor: &Self::Factor, root_weight: &[f64], v: &[f64]) -> Vec<f64>;
+}
+
+/// A covariance as a whole matrix.
+impl PriorCovariance for Matrix {
+    type Factor = Cholesky;
+
+    fn times(&self, v: &[f64]) -> Vec<f64> {
+        self.matvec(v)
+    }
+
+    fn factored(&self, root_weight: &[f64]) -> Result<Cholesky> {
+        factored(self, root_weight)
+    }
+
+    fn log_det(&self, factor: &Cholesky) -> f64 {
+        factor.log_det()
+    }
+
+    fn damped(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
+        damped(factor, root_weight, v)
+    }
+}
+
 /// A normal distribution in place of the posterior: `α = K⁻¹ E f`, and a precision of `K⁻¹ + W`.
-pub(crate) struct Mode {
+pub(crate) struct Mode<F = Cholesky> {
     /// The factor of `B = I + W^½ K W^½`.
-    pub factor: Cholesky,
+    pub factor: F,
     /// The diagonal of `W^½`.
     pub root_weight: Vec<f64>,
     /// The coefficients; at the mode the slopes of the log likelihood, `w (y - π)`.
@@ -155,17 +198,17 @@ pub(crate) fn mode(gram: &Matrix, likelihood: &Likelihood, stop: &AtomicBool) ->
 ///
 /// # Errors
 /// As [`mode`].
-pub(crate) fn mode_from(
-    gram: &Matrix,
+pub(crate) fn mode_from<K: PriorCovariance>(
+    gram: &K,
     likelihood: &Likelihood,
     start: Option<&[f64]>,
     stop: &AtomicBool,
-) -> Result<Mode> {
+) -> Result<Mode<K::Factor>> {
     let n = likelihood.up.len();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
     let mut objective = likelihood.value(&f);
     if let Some(start) = start {
-        let at = gram.matvec(start);
+        let at = gram.times(start);
         let value = likelihood.value(&at) - 0.5 * dot(start, &at);
         if value > objective {
             (alpha, f, objective) = (start.to_vec(), at, value);
@@ -176,19 +219,19 @@ pub(crate) fn mode_from(
         check(stop)?;
         let here: Vec<Derivatives> = (0..n).map(|i| likelihood.at(i, f[i])).collect();
         let root_weight: Vec<f64> = here.iter().map(|d| d.curve.sqrt()).collect();
-        let factor = factored(gram, &root_weight)?;
+        let factor = gram.factored(&root_weight)?;
         let off = |i: usize| (here[i].slope - alpha[i]).abs() / likelihood.weight(i).max(1.0);
         let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(off(i))));
         // Near the mode a step squares what is off; where it no longer halves it, rounding is what is left, as of kernels of large scale.
         if change <= NEWTON_TOLERANCE || change <= STALLED && change > 0.5 * before {
-            let value = objective - 0.5 * factor.log_det();
+            let value = objective - 0.5 * gram.log_det(&factor);
             let twist = here.iter().map(|d| 0.5 * d.twist).collect();
             return Ok(Mode { factor, root_weight, alpha, f, value, twist });
         }
         let right: Vec<f64> = (0..n).map(|i| here[i].curve * f[i] + here[i].slope).collect();
-        let known = damped(&factor, &root_weight, &gram.matvec(&right));
+        let known = gram.damped(&factor, &root_weight, &gram.times(&right));
         let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
-        let step_f = gram.matvec(&step);
+        let step_f = gram.times(&step);
         let mut t = 1.0;
         loop {
             let next_alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
@@ -210,6 +253,30 @@ pub(crate) fn mode_from(
     })
 }
 
+impl<F> Mode<F> {
+    /// What `u` and the slope in the margin are, see [`slopes`](Mode::slopes); `sure` is by observation the
+    /// share of the prior's precision that the likelihood adds, `1 - (B⁻¹)_ii`.
+    pub(crate) fn response<K>(&self, gram: &K, likelihood: &Likelihood, sure: &[f64]) -> (Vec<f64>, f64)
+    where
+        K: PriorCovariance<Factor = F>,
+    {
+        let n = self.alpha.len();
+        let s: Vec<f64> = self.twist.iter().zip(sure).map(|(t, v)| t * v).collect();
+        let known = gram.damped(&self.factor, &self.root_weight, &gram.times(&s));
+        let u: Vec<f64> = s.iter().zip(&known).map(|(s, k)| s - k).collect();
+        if likelihood.margin <= 0.0 {
+            return (u, 0.0);
+        }
+        let moved = gram.times(&u);
+        let of = |i: usize| {
+            let d = likelihood.at(i, self.f[i]);
+            d.by_margin - 0.5 * sure[i] * d.curve_by_margin + moved[i] * d.slope_by_margin
+        };
+        let constant = 2.0 * likelihood.ties / (-2.0 * likelihood.margin).exp_m1();
+        (u, (0..n).map(of).sum::<f64>() - constant)
+    }
+}
+
 impl Mode {
     /// How the value changes with the prior covariance and the margin (algorithm 5.1), with
     ///
@@ -221,23 +288,11 @@ impl Mode {
     ///
     /// Cost n³.
     pub(crate) fn slopes(self, gram: &Matrix, likelihood: &Likelihood) -> Slopes {
-        let Self { factor, root_weight, alpha, f, twist, .. } = self;
-        let n = alpha.len();
-        let mut slopes = factor.inverse();
+        let n = self.alpha.len();
+        let mut slopes = self.factor.inverse();
         let sure: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();
-        let s: Vec<f64> = twist.iter().zip(&sure).map(|(t, v)| t * v).collect();
-        let known = damped(&factor, &root_weight, &gram.matvec(&s));
-        let u: Vec<f64> = s.iter().zip(&known).map(|(s, k)| s - k).collect();
-        let margin = if likelihood.margin > 0.0 {
-            let moved = gram.matvec(&u);
-            let of = |i: usize| {
-                let d = likelihood.at(i, f[i]);
-                d.by_margin - 0.5 * sure[i] * d.curve_by_margin + moved[i] * d.slope_by_margin
-            };
-            (0..n).map(of).sum::<f64>() - 2.0 * likelihood.ties / (-2.0 * likelihood.margin).exp_m1()
-        } else {
-            0.0
-        };
+        let (u, margin) = self.response(gram, likelihood, &sure);
+        let Self { root_weight, alpha, .. } = self;
         slopes.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
             for (j, w) in row.iter_mut().enumerate() {
                 let r = root_weight[i] * *w * root_weight[j];

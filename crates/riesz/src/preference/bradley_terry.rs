@@ -275,6 +275,23 @@ impl BradleyTerryFit {
         })
     }
 
+    /// The mean and covariance of the abilities of all items, as
+    /// [`Ranking::of_abilities`](super::Ranking::of_abilities) takes them. Cost items³.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a linear model, and where an item had no duels while there is no ridge;
+    /// [`Error::NotPositiveDefinite`].
+    pub fn abilities(&self) -> Result<(Vec<f64>, Matrix)> {
+        if self.places.is_empty() {
+            return Err(Error::parameter("model", "linear", "abilities are those of items, not of columns"));
+        }
+        if let Some(item) = self.places.iter().position(Option::is_none) {
+            let allowed = "it was in no duel: only a ridge above 0 says anything of it";
+            return Err(Error::parameter("item", item, allowed));
+        }
+        Ok((self.coef.clone(), self.differences.covariance(&self.mode)?))
+    }
+
     /// The differences of abilities, and their standard deviations: for items by their numbers in the duels. Cost coefficients³ where there are 3,000 at most; otherwise
     /// conjugate gradients, some hundred times the number of pairs that met, each.
     ///

@@ -173,6 +173,11 @@ impl Duels {
         })
     }
 
+    /// The same duels, of which there are so many: where an entry is several, by what it counts.
+    pub fn with_count(self, count: usize) -> Self {
+        Self { count, ..self }
+    }
+
     /// Number of items, of which some may be in no duel.
     pub fn items(&self) -> usize {
         self.items

@@ -11,7 +11,7 @@ use super::pairs::{PairKernel, wide_rows};
 use super::process::PreferenceFit;
 use crate::error::{Error, Result};
 use crate::expansion::Expansion;
-use crate::linalg::{Cholesky, Matrix, Sparse, symmetric_eigen};
+use crate::linalg::{Cholesky, Matrix, Sparse, dot, symmetric_eigen};
 use crate::posterior::{Covariance, Known};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
@@ -24,6 +24,8 @@ pub struct Flow<'m> {
     asked: usize,
     /// Between all items: those asked for, and those of the duels that are not among them.
     k: Matrix,
+    /// The same of further utilities, with their shares.
+    alone: Option<Matrix>,
     /// The items of the model's points, left and right.
     points: Vec<(usize, usize)>,
     /// What is known: the observations as sums of the points, and the factor of their covariance.
@@ -88,8 +90,9 @@ impl<'m> Flow<'m> {
             _ => None,
         };
         let points = sides[0].iter().copied().zip(sides[1].iter().copied()).collect();
-        let k = prior.items.gram(&own.stack(&below)?);
-        Ok(Self { model, prior, asked: own.rows(), k, points, known })
+        let all = own.stack(&below)?;
+        let (k, alone) = (prior.items.gram(&all), prior.alone.as_ref().map(|kernel| kernel.gram(&all)));
+        Ok(Self { model, prior, asked: own.rows(), k, alone, points, known })
     }
 
     /// How many items were asked for.
@@ -114,7 +117,10 @@ impl<'m> Flow<'m> {
             alone[r] -= 0.5 * c;
         }
         let rows = Matrix::from_row_major(n, m, self.k.data()[..n * m].to_vec());
-        let utility: Vec<f64> = rows.matvec(&alone).iter().map(|f| self.prior.utility * f).collect();
+        let mut utility: Vec<f64> = rows.matvec(&alone).iter().map(|f| self.prior.utility * f).collect();
+        if let Some(further) = &self.alone {
+            utility.iter_mut().enumerate().for_each(|(i, f)| *f += dot(further.row(i), &alone));
+        }
         let cyclic = match self.prior.generalised {
             0.0 => Matrix::zeros(n, n),
             _ => rows.matmul(&between).matmul(&rows.transpose()),
@@ -131,18 +137,24 @@ impl<'m> Flow<'m> {
             let allowed = "draws are made of models of duels that were fitted by Laplace's approximation";
             Error::parameter("posterior", "another", allowed)
         })?;
-        let (values, vectors) = symmetric_eigen(&self.k)?;
-        let m = values.len();
-        let floor = values.last().copied().unwrap_or(0.0) * f64::EPSILON;
-        let kept: Vec<usize> = (0..m).filter(|&c| values[c] > floor).collect();
-        let mut root = Matrix::zeros(m, kept.len());
-        for i in 0..m {
-            for (out, &c) in root.row_mut(i).iter_mut().zip(&kept) {
-                *out = vectors[(i, c)] * values[c].sqrt();
-            }
-        }
-        Ok(Draws { flow: self, known, root })
+        let alone = self.alone.as_ref().map(root_of).transpose()?;
+        Ok(Draws { flow: self, known, root: root_of(&self.k)?, alone })
     }
+}
+
+/// R with `K = R Rᵀ`, of a positive semi-definite K.
+pub(super) fn root_of(k: &Matrix) -> Result<Matrix> {
+    let (values, vectors) = symmetric_eigen(k)?;
+    let m = values.len();
+    let floor = values.last().copied().unwrap_or(0.0) * f64::EPSILON;
+    let kept: Vec<usize> = (0..m).filter(|&c| values[c] > floor).collect();
+    let mut root = Matrix::zeros(m, kept.len());
+    for i in 0..m {
+        for (out, &c) in root.row_mut(i).iter_mut().zip(&kept) {
+            *out = vectors[(i, c)] * values[c].sqrt();
+        }
+    }
+    Ok(root)
 }
 
 /// `f_i - f_j + c (M - Mᵀ)/2`.
@@ -164,12 +176,14 @@ pub struct Draws<'f> {
     known: (&'f Sparse, &'f Cholesky),
     /// R with `K = R Rᵀ`.
     root: Matrix,
+    /// The same of further utilities.
+    alone: Option<Matrix>,
 }
 
 impl Draws<'_> {
     /// The log odds of all pairs, N × N, by a seed. Cost O((N + M)³ + n²) for n pairs that met.
     pub fn draw(&self, seed: u64) -> Matrix {
-        let Self { flow, known: (operator, factor), root } = self;
+        let Self { flow, known: (operator, factor), root, alone } = self;
         let mut random = Random::seed_from_u64(seed);
         let (m, r) = (root.rows(), root.cols());
         let z: Vec<f64> = (0..r).map(|_| random.sample(StandardNormal)).collect();
@@ -180,7 +194,11 @@ impl Draws<'_> {
                 (s[(a, b)], s[(b, a)]) = (value, -value);
             }
         }
-        let utility: Vec<f64> = root.matvec(&z).iter().map(|f| flow.prior.utility.sqrt() * f).collect();
+        let mut utility: Vec<f64> = root.matvec(&z).iter().map(|f| flow.prior.utility.sqrt() * f).collect();
+        if let Some(alone) = alone {
+            let z: Vec<f64> = (0..alone.cols()).map(|_| random.sample(StandardNormal)).collect();
+            utility.iter_mut().zip(alone.matvec(&z)).for_each(|(f, own)| *f += own);
+        }
         let cyclic = match flow.prior.generalised {
             0.0 => Matrix::zeros(m, m),
             _ => root.matmul(&s).matmul(&root.transpose()),

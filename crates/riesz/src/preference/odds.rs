@@ -2,23 +2,32 @@
 
 use super::explain::superiority;
 use super::sides::Sides;
+use crate::attribution::std_error::NORMAL;
 use crate::error::Result;
-use crate::expansion::Expansion;
+use crate::expansion::{Expansion, Link, logistic};
 use crate::explanation::{Chance, Duel};
 use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Covariance, Posterior};
-use crate::prediction::{Prediction, SumPrediction};
+use crate::prediction::{Prediction, SumPrediction, reaching};
 use crate::table::Table;
 
-/// The log odds of duels, one each.
+/// How far the left item of each duel is ahead, and how probable it is that it wins. One number a duel.
+///
+/// The model's output g is the left item's advantage. Without a margin of ties it is the log odds that the
+/// left item wins. With a margin δ (Rao and Kupper 1967) `P(left wins) = σ(g - δ)` and `P(right wins) = σ(-g
+/// - δ)`, so that the log odds of a win are `g - δ`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Odds {
-    /// Their means.
+    /// The posterior means of g.
     pub mean: Vec<f64>,
-    /// Their standard deviations; none without a posterior.
+    /// The posterior standard deviations of g; `None` without a posterior.
     pub sd: Option<Vec<f64>>,
-    /// That the left item wins, averaged over the posterior.
+    /// The probabilities that the left item wins, averaged over the posterior.
     pub probability: Option<Vec<f64>>,
+    /// The probabilities of a tie, averaged over the posterior; `None` where the model has no margin of ties.
+    pub tie: Option<Vec<f64>>,
+    /// The margin of ties δ; 0 without one.
+    pub margin: f64,
 }
 
 impl Odds {
@@ -41,7 +50,7 @@ impl Odds {
         Ok(Self {
             mean: settled(&found.outputs),
             sd: sd.as_ref().map(settled),
-            probability: found.probabilities.as_ref().map(of_left),
+            ..Self::of_classes(model, found.probabilities.as_ref())
         })
     }
 
@@ -57,21 +66,47 @@ impl Odds {
     ) -> Result<Self> {
         let Some(covariance) = covariance else {
             let mean = weights.transpose_times(&model.predict(rows)?);
-            return Ok(Self { mean: mean.column(0), sd: None, probability: None });
+            return Ok(Self { mean: mean.column(0), ..Self::of_classes(model, None) });
         };
         let found = SumPrediction::of(model, covariance, rows, weights)?;
         Ok(Self {
             mean: found.outputs.column(0),
             sd: Some(found.variance.column(0).into_iter().map(f64::sqrt).collect()),
-            probability: found.probabilities.as_ref().map(of_left),
+            ..Self::of_classes(model, found.probabilities.as_ref())
         })
+    }
+
+    /// The probabilities of the classes right, left, and with a margin of ties a tie, without the advantages.
+    fn of_classes(model: &Expansion, probabilities: Option<&Matrix>) -> Self {
+        let margin = match model.link {
+            Link::LatentTies { margin } => margin,
+            _ => 0.0,
+        };
+        Self {
+            mean: Vec::new(),
+            sd: None,
+            probability: probabilities.map(|all| all.column(1)),
+            tie: probabilities.filter(|all| all.cols() > 2).map(|all| all.column(2)),
+            margin,
+        }
+    }
+
+    /// The posterior mean of the log odds that the left item of duel i wins: its advantage less the margin of
+    /// ties.
+    pub fn log_odds(&self, i: usize) -> f64 {
+        self.mean[i] - self.margin
     }
 
     /// Who wins duel i; `None` without a posterior.
     pub fn chance(&self, i: usize) -> Option<Chance> {
         let (mean, sd, probability) = (self.mean[i], self.sd.as_ref()?[i], self.probability.as_ref()?[i]);
-        let interval = [-1.96, 1.96].map(|z| 1.0 / (1.0 + (-(mean + z * sd)).exp()));
-        Some(Chance { probability, interval, superiority: superiority(mean, sd) })
+        let ends = [-NORMAL, NORMAL].map(|z| logistic(self.log_odds(i) + z * sd));
+        Some(Chance {
+            probability,
+            interval: reaching(ends, probability),
+            tie: self.tie.as_ref().map(|tie| tie[i]),
+            superiority: superiority(mean, sd),
+        })
     }
 
     /// The duels by name.
@@ -87,9 +122,4 @@ impl Odds {
         };
         left.iter().zip(right).enumerate().map(duel).collect()
     }
-}
-
-/// Probabilities that the left item wins: classes are right, left, and perhaps a tie.
-fn of_left(all: &Matrix) -> Vec<f64> {
-    all.column(1)
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use super::bags::Bags;
 use super::data::Data;
 use super::duels::Duels;
-use super::pairs::{self, Pair, PairKernel, wide_rows};
+use super::low_rank::PairFeatures;
+use super::pairs::{self, Grams, Pair, PairKernel, wide_rows};
 use super::tuned::Setting;
 use crate::error::{Error, Result};
 use crate::expansion::{Expansion, Link};
@@ -23,6 +24,9 @@ use crate::table::Table;
 
 /// Where tuning starts: what of the two shares is multiplied by how much, the nested model as it is, one that is nearly a ranking, and one that is nearly none.
 const STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
+
+/// Of fewer pairs that met the whole covariance costs little.
+const FEW: usize = 400;
 
 /// How the posterior of the log odds is approximated by a normal distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,8 +212,14 @@ impl PreferenceProcess {
         let Setting { prior, margin } = found.as_ref().map_or(setting.clone(), |own| setting.at(&own.theta));
         let (steps, evaluations, warnings) =
             found.map_or((0, 0, Vec::new()), |own| (own.steps, own.evaluations, own.warnings));
-        let gram = prior.gram(&data.grams(&prior), data.duels);
-        let mode = self.mode(&gram, &data.likelihood(margin), None, watch)?;
+        let (grams, likelihood) = (data.grams(&prior), data.likelihood(margin));
+        // With features the mode is found at little cost, and the whole matrix takes a step or two.
+        let near = match self.features(&prior, &grams, data) {
+            Some(features) => Some(mode_from(&features, &likelihood, None, watch.stop)?.alpha),
+            None => None,
+        };
+        let gram = prior.gram(&grams, data.duels);
+        let mode = self.mode(&gram, &likelihood, near.as_deref(), watch)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
             Inference::Bound => "preferential Gaussian process (variational bound)",
@@ -284,6 +294,21 @@ impl PreferenceProcess {
         Ok(best)
     }
 
+    /// Features of the duels' prior covariance, where these make Laplace's approximation cheaper than the
+    /// whole matrix does.
+    fn features<'a>(
+        &self,
+        prior: &'a PairKernel,
+        grams: &'a Grams,
+        data: &'a Data<'_>,
+    ) -> Option<PairFeatures<'a>> {
+        let pairs = data.duels.pairs();
+        let plain = self.inference == Inference::Laplace && data.bags.is_none() && prior.contexts.is_none();
+        (plain && pairs.len() >= FEW)
+            .then(|| PairFeatures::of(prior, grams, pairs, pairs.len() / 3))
+            .flatten()
+    }
+
     fn mode(
         &self,
         gram: &Matrix,
@@ -309,6 +334,15 @@ impl PreferenceProcess {
         check(watch.stop)?;
         let Setting { prior, margin } = setting;
         let grams = data.grams(prior);
+        let likelihood = data.likelihood(*margin);
+        let contexts = data.duels.contexts().map(|c| &c.table);
+        if let Some(features) = self.features(prior, &grams, data) {
+            let mode = mode_from(&features, &likelihood, near.as_deref(), watch.stop)?;
+            let (by, margin) = features.slopes(&mode, &likelihood);
+            let value = mode.value;
+            *near = Some(mode.alpha);
+            return Ok((value, setting.gradient(data.items, contexts, &by, margin)));
+        }
         let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::Overflow {
@@ -316,7 +350,6 @@ impl PreferenceProcess {
                 remedy: "check the kernel's parameters",
             });
         }
-        let likelihood = data.likelihood(*margin);
         let mode = self.mode(&gram, &likelihood, near.as_deref(), watch)?;
         *near = Some(mode.alpha.clone());
         let value = mode.value;
@@ -326,7 +359,6 @@ impl PreferenceProcess {
             by.grams.items = bags.scattered(&by.grams.items);
             by.grams.alone = by.grams.alone.map(|alone| bags.scattered(&alone));
         }
-        let contexts = data.duels.contexts().map(|c| &c.table);
         Ok((value, setting.gradient(data.items, contexts, &by, slopes.margin)))
     }
 

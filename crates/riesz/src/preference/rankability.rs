@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::duels::Duels;
-use super::flow::Flow;
+use super::flow::{Flow, root_of};
 use super::process::PreferenceProcess;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::linalg::Matrix;
-use crate::random::hash;
+use crate::prediction::reaching;
+use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 use crate::stop::{Progress, Watch};
 use crate::table::Table;
 
@@ -54,7 +55,9 @@ pub struct Triangle {
 pub struct Rankability {
     /// One an item: the posterior mean of its mean log odds against all items.
     pub utility: Vec<f64>,
-    /// One an item: the lower and the upper end of the credible interval of its utility.
+    /// One an item: the lower and the upper end of the credible interval of its utility, by the draws'
+    /// quantiles. Here and for places the interval reaches to the estimate where that lies outside, as a
+    /// place may: that by the mean of a utility that all others exceed in turn.
     pub utility_interval: Vec<(f64, f64)>,
     /// One an item: its place by the posterior mean of its utility, 1 the best.
     pub rank: Vec<usize>,
@@ -121,7 +124,35 @@ impl Ranking {
     /// # Errors
     /// As [`Flow::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`]; [`Error::Interrupted`].
     pub fn of(&self, flow: &Flow<'_>) -> Result<Rankability> {
-        let n = flow.items();
+        self.check(flow.items())?;
+        let source = flow.draws()?;
+        self.summarise(&flow.mean(), |seed| source.draw(seed))
+    }
+
+    /// Asks a posterior of abilities, one an item, which is normal with this mean and covariance: there are
+    /// no circles. Cost O(N³) and O(N²) a draw.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of); [`Error::Shape`].
+    pub fn of_abilities(&self, mean: &[f64], covariance: &Matrix) -> Result<Rankability> {
+        self.check(mean.len())?;
+        sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one an item")?;
+        let root = root_of(covariance)?;
+        let differences = |abilities: &[f64]| {
+            let n = abilities.len();
+            let each = abilities.iter().flat_map(|l| abilities.iter().map(move |r| l - r));
+            Matrix::from_row_major(n, n, each.collect())
+        };
+        let draw = |seed: u64| {
+            let mut random = Random::seed_from_u64(seed);
+            let z: Vec<f64> = (0..root.cols()).map(|_| random.sample(StandardNormal)).collect();
+            differences(&mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect::<Vec<f64>>())
+        };
+        let alone = Self { triangles: 0, ..self.clone() };
+        alone.summarise(&differences(mean), draw)
+    }
+
+    fn check(&self, n: usize) -> Result<()> {
         if n < 2 {
             return Err(Error::TooFew { what: "the table of items".into(), needed: 2, unit: "rows are" });
         }
@@ -131,19 +162,22 @@ impl Ranking {
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::parameter("level", self.level, "it lies between 0 and 1"));
         }
-        let words = self.draws.div_ceil(64);
-        crate::memory::check("draws", self.draws, n.saturating_mul(n).div_ceil(32))?;
-        let mean = Hodge::of(&flow.mean());
-        let source = flow.draws()?;
+        crate::memory::check("draws", self.draws, n.saturating_mul(n).div_ceil(32))
+    }
+
+    /// The log odds of all pairs by their mean and by draws, each with a seed of its own.
+    fn summarise(&self, mean: &Matrix, draw: impl Fn(u64) -> Matrix + Sync) -> Result<Rankability> {
+        let (n, words) = (mean.rows(), self.draws.div_ceil(64));
+        let mean = Hodge::of(mean);
         let watch = Watch { stop: &self.stop, progress: &self.progress };
         self.progress.start(self.draws);
-        let draw = |t: usize| {
+        let one = |t: usize| {
             watch.check()?;
-            let drawn = source.draw(hash([self.seed, t as u64]));
+            let drawn = draw(hash([self.seed, t as u64]));
             watch.done();
             Ok(Seen::of(&drawn))
         };
-        let seen = (0..self.draws).into_par_iter().map(draw).collect::<Result<Vec<Seen>>>()?;
+        let seen = (0..self.draws).into_par_iter().map(one).collect::<Result<Vec<Seen>>>()?;
         let shares: Vec<f64> = seen.iter().map(|s| s.hodge.cyclic_share).collect();
         let (low, high) = (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level));
         let ends = |values: Vec<f64>| {
@@ -152,20 +186,22 @@ impl Ranking {
         };
         let of_item = |i: usize| {
             let (from, _, to) = ends(seen.iter().map(|s| s.hodge.utility[i]).collect());
-            (from, to)
+            reaching([from, to], mean.utility[i]).into()
         };
+        let rank: Vec<usize> = ranks(&mean.utility).into_iter().map(|r| r as usize).collect();
         let places = |i: usize| {
             let mut own: Vec<u32> = seen.iter().map(|s| s.rank[i]).collect();
             own.sort_unstable();
             let last = (own.len() - 1) as f64;
             // Outwards to whole places, so that the interval holds no less than its level.
-            (own[(low * last).floor() as usize] as usize, own[(high * last).ceil() as usize] as usize)
+            let ends = [(low * last).floor(), (high * last).ceil()].map(|at| own[at as usize] as usize);
+            (ends[0].min(rank[i]), ends[1].max(rank[i]))
         };
         let first = |i: usize| seen.iter().filter(|s| s.rank[i] == 1).count() as f64 / self.draws as f64;
         Ok(Rankability {
-            rank: ranks(&mean.utility).into_iter().map(|r| r as usize).collect(),
             utility_interval: (0..n).map(of_item).collect(),
             rank_interval: (0..n).map(places).collect(),
+            rank,
             best: (0..n).map(first).collect(),
             cyclic_share: mean.cyclic_share,
             cyclic_share_interval: ends(shares),
@@ -289,15 +325,22 @@ impl Evidence {
         let other = |share: f64, other: f64| if share > 0.0 { share } else { other };
         let utility = other(given.utility, given.generalised);
         let generalised = other(given.generalised, given.utility);
-        let value = |utility: f64, generalised: f64| {
-            let mut process = process.clone();
-            (process.prior.utility, process.prior.generalised) = (utility, generalised);
-            process.fit(items, duels).map(|fit| fit.log_marginal_likelihood)
-        };
-        Ok(Self {
-            nested: value(utility, generalised)?,
-            utility: value(utility, 0.0)?,
-            generalised: value(0.0, generalised)?,
-        })
+        let mut nested = process.clone();
+        (nested.prior.utility, nested.prior.generalised) = (utility, generalised);
+        Self::beside(nested.fit(items, duels)?.log_marginal_likelihood, &nested, items, duels)
+    }
+
+    /// The same, where the fit of the nested `process` is known by its log marginal likelihood. Further
+    /// utilities are part of the nested model and of the ranking, and not of cycles alone. Cost of two fits.
+    ///
+    /// # Errors
+    /// As [`PreferenceProcess::fit`].
+    pub fn beside(nested: f64, process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
+        let value =
+            |process: &PreferenceProcess| process.fit(items, duels).map(|fit| fit.log_marginal_likelihood);
+        let [mut ranking, mut cycles] = [process.clone(), process.clone()];
+        ranking.prior.generalised = 0.0;
+        (cycles.prior.utility, cycles.prior.alone) = (0.0, None);
+        Ok(Self { nested, utility: value(&ranking)?, generalised: value(&cycles)? })
     }
 }

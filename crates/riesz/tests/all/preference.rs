@@ -4,8 +4,11 @@ use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, Side};
 use riesz::explanation::{Spread, Uncertainty};
 use riesz::linalg::Sparse;
-use riesz::preference::{Duels, Pair, PairKernel, PreferenceFit, PreferenceProcess, wide_rows};
-use riesz::{Explainer, Game, Groups, Kernel, Question, Table};
+use riesz::preference::{
+    ContextKernel, Duels, Pair, PairKernel, PreferenceFit, PreferenceProcess, entrants, wide_rows,
+    wide_rows_in,
+};
+use riesz::{Column, Explainer, Game, Groups, Kernel, Question, Table};
 
 use crate::common::Stream;
 
@@ -422,4 +425,56 @@ fn graphs_of_duels() {
     assert!(!apart.is_strongly_connected());
     assert!(!duels(&[(0, 1), (1, 2)]).is_strongly_connected());
     assert!(duels(&[(0, 1), (1, 2), (2, 0)]).is_strongly_connected());
+}
+
+/// Many duels between few items are learnt through features of pairs; contexts, of which there is one here,
+/// take the whole covariance.
+#[test]
+fn features_of_pairs_are_the_whole_covariance() {
+    let mut s = Stream(8);
+    // On a line a smooth kernel has a dozen columns that count, so that there are fewer features than pairs.
+    let items = s.normals(30, 1);
+    let pairs: Vec<Pair> = (0..30).flat_map(|l| (0..l).map(move |r| (l, r))).collect();
+    let (left, right): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
+    let outcome: Vec<f64> = pairs.iter().map(|_| [1.0, 0.0, 0.5][(s.uniform() * 3.0) as usize]).collect();
+    let names: Vec<String> = (0..30).map(|i| i.to_string()).collect();
+    let own = entrants(&items, (&left, &right), &outcome, None, Some(&names)).unwrap();
+    let duels = Duels::new(30, &own.left, &own.right, &outcome, None).unwrap();
+    let season =
+        |n: usize| Table::from_column_major(vec![Column::numeric("season")], n, vec![0.0; n]).unwrap();
+    let one = season(pairs.len());
+    let in_context = Duels::in_contexts(30, &own.left, &own.right, &outcome, None, &one).unwrap();
+    let cases =
+        [(2.0, 1.5, None), (2.0, 1.5, Some(0.7)), (0.5, 0.0, Some(0.3)), (0.0, 1.0, None), (0.0, 0.0, None)];
+    for (utility, generalised, margin) in cases {
+        let mut few = PreferenceProcess::new(Kernel::gaussian(&[2.0]));
+        (few.prior.alone, few.margin) = (own.alone.clone(), margin);
+        (few.prior.utility, few.prior.generalised) = (utility, generalised);
+        let mut whole = few.clone();
+        whole.prior.contexts = Some(ContextKernel { kernel: Kernel::constant(1.0), shared: 1.0 });
+        let at = |process: &PreferenceProcess| -> Vec<f64> {
+            process.parameters().iter().map(|p| p.log_value).collect()
+        };
+        let (value, slopes) = few.log_marginal_likelihood(&own.table, &duels, &at(&few)).unwrap();
+        let (expected, all) = whole.log_marginal_likelihood(&own.table, &in_context, &at(&whole)).unwrap();
+        assert!((value - expected).abs() < 1e-8 * expected.abs(), "{value} {expected}");
+        // The kernel of contexts has a parameter more, which stands before the margin.
+        let last = slopes.len() - usize::from(margin.is_some());
+        for (a, b) in slopes[..last].iter().zip(&all).chain(slopes[last..].last().zip(all.last())) {
+            assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{slopes:?} {all:?}");
+        }
+        // The fits are the same.
+        few.tune = false;
+        whole.tune = false;
+        let rows = wide_rows(&own.table, &pairs[..40]).unwrap();
+        let a = few.fit(&own.table, &duels).unwrap();
+        let b = whole.fit(&own.table, &in_context).unwrap();
+        let mean = a.model.predict(&rows).unwrap();
+        let contexts = season(40);
+        let other =
+            b.model.predict(&wide_rows_in(&own.table, &pairs[..40], Some(&contexts)).unwrap()).unwrap();
+        for (a, b) in mean.data().iter().zip(other.data()) {
+            assert!((a - b).abs() < 1e-8, "{a} {b}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use riesz_report::{PlotOptions, render_map};
 use super::page::{self, PageArgs};
 use super::predict::posterior_of;
 use super::rows::{Given, background_of, explainer, facts, rows_of};
-use crate::args::{FeatureArgs, Global, TableArgs};
+use crate::args::{FeatureArgs, Format, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
@@ -59,6 +59,9 @@ pub struct Args {
     /// What only pages have.
     #[command(flatten)]
     pub page: PageArgs,
+    /// Takes the place of the option that all commands have: the name of the picture says its format.
+    #[arg(long, value_enum, hide = true)]
+    pub format: Option<Format>,
 }
 
 /// Reads, computes and draws.
@@ -67,7 +70,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input("say where to write the picture or page: -o FILE, .svg, .png or .html"));
     };
     let is_page = is_page(path)?;
-    if global.format.is_some() {
+    if args.format.is_some() {
         return Err(Failure::input("the name of the picture says its format: leave --format out"));
     }
     match (is_page, &args.of, args.page.given()) {

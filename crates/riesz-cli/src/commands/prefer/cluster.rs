@@ -8,7 +8,7 @@ use riesz::preference::Duels;
 use riesz::preference::clusters::{Clusterer, Count, Method, adjusted_rand};
 use riesz_report::{PlotOptions, render_preference_matrix};
 
-use super::fit::{Landmarks, Learn, Model, Ties, described, duels};
+use super::fit::{Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
@@ -77,13 +77,10 @@ pub enum Way {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
-    let (items, met) = args.learn.read(&console)?;
-    let plain = met.home.is_none()
-        && met.contexts.is_none()
-        && !args.learn.ability
-        && matches!(args.learn.landmarks, None | Some(Landmarks::Never));
-    if !plain || args.learn.ties != Ties::Half {
-        let why = "clusters are of items alone: leave out --home, --ability, --contexts, --users, --landmarks and --ties model";
+    let (items, met) = args.learn.read(None, None, &console)?;
+    if items.table.width() == 0 {
+        let why = "clusters are found by the items' columns, and these items have nothing but names: give a \
+                   table of items";
         return Err(Failure::input(why));
     }
     if args.plot.is_some() && items.names.ids.len() > DRAWN {
@@ -94,7 +91,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input(why));
     }
     let duels = duels(&items.names, &met)?;
-    described(&items.names, &duels, &console);
+    described(&items.names, &duels, false, &console);
     let mut clusterer =
         Clusterer::new(args.learn.process(Model::Nested, &items.table, global.seed)?, args.most);
     let Method::Mixture { starts, .. } = clusterer.method else {

@@ -6,7 +6,7 @@ use clap::{ValueEnum, ValueHint};
 use riesz::preference::{AbilityRidge, BradleyTerry, Pair, Scores, Split, split};
 use riesz::{ColumnKind, Link, Prediction};
 
-use super::fit::{Learn, Model, described, duels};
+use super::fit::{Further, Learn, Model, described, duels};
 use super::predict::rows_in;
 use crate::args::Global;
 use crate::console::Console;
@@ -31,6 +31,9 @@ pub struct Args {
     /// How tables and models are read and made.
     #[command(flatten)]
     pub learn: Learn,
+    /// What there is besides the items' columns.
+    #[command(flatten)]
+    pub further: Further,
     /// Which models
     #[arg(
         long,
@@ -109,8 +112,10 @@ enum Marks {
 /// Splits, fits, scores and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let (items, met) = args.learn.read(&console)?;
-    described(&items.names, &duels(&items.names, &met)?, &console);
+    let further = &args.further;
+    let (items, met) = args.learn.read(further.effects.home.as_ref(), Some(&further.contexts), &console)?;
+    let alone = items.table.width() == 0;
+    described(&items.names, &duels(&items.names, &met)?, alone, &console);
     if args.repeats == 0 {
         return Err(Failure::input("--repeats 0: at least one split"));
     }
@@ -120,7 +125,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         console.note(format!("note: column '{}' holds categories, so there is no linear model", column.name));
         models.retain(|model| *model != Compared::Linear);
     }
-    let marks = marks(args, &met)?;
+    if alone {
+        // A utility is what abilities are, with a home and ties if there are some.
+        models.retain(|model| matches!(model, Compared::Utility | Compared::BradleyTerry | Compared::Coin));
+    }
+    if models.is_empty() {
+        let why = "--models: of items with nothing but names there are utility, bradley-terry and coin";
+        return Err(Failure::input(why));
+    }
+    let marks = marks(args, &met, alone)?;
     let (by, repeats) = match &marks {
         Marks::Times(times) => {
             console.note("one split: the last duels are tested on, those before are learnt from");
@@ -140,6 +153,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let pairs: Vec<Pair> = test.iter().map(|&i| (met.left[i], met.right[i])).collect();
         let outcome = met.outcome.as_deref().unwrap_or(&[]);
         let ended: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
+        // A row of counts is as many duels.
+        let counts = tested.weight.as_ref().filter(|_| args.learn.of_duels.wins.is_some());
+        let each = |all: &[f64]| -> Vec<f64> {
+            let times = |i: usize| counts.map_or(1, |counts| counts[i].round().max(1.0) as usize);
+            (0..all.len()).flat_map(|i| std::iter::repeat_n(all[i], times(i))).collect()
+        };
         for (model, scores) in models.iter().zip(&mut found) {
             progress.say(format!("split {} of {}, {}", repeat + 1, repeats, named(*model)));
             let chance = match model {
@@ -150,7 +169,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
                 Compared::Generalised => by_model(args, Model::Generalised, (&items, &train, &tested), seed)?,
                 Compared::Linear => by_model(args, Model::Linear, (&items, &train, &tested), seed)?,
             };
-            scores.push(Scores::of(&chance, &ended));
+            scores.push(Scores::of(&each(&chance), &each(&ended)));
         }
     }
     drop(progress);
@@ -184,9 +203,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 /// The times or contexts of duels, by a column of their table.
-fn marks(args: &Args, met: &Met) -> Result<Marks> {
+fn marks(args: &Args, met: &Met, alone: bool) -> Result<Marks> {
     let (Apart::Time(column) | Apart::Context(column)) = &args.split else { return Ok(Marks::None) };
-    let Some(path) = &args.learn.duels else {
+    let one = alone.then_some(&args.learn.items);
+    let Some(path) = args.learn.duels.as_ref().or(one) else {
         let why = format!(
             "--split …={column}: it is a column of a table of duels: give the items in a table of their own"
         );
@@ -197,10 +217,7 @@ fn marks(args: &Args, met: &Met) -> Result<Marks> {
     rows.places(std::slice::from_ref(column))?;
     let columns = Columns::read(rows, std::slice::from_ref(column))?;
     let (levels, codes) = columns.levels(column)?;
-    if met.left.len() != codes.len() {
-        let why = "--split by a column and --drop-self do not go together: leave out duels of an item with itself from the table";
-        return Err(Failure::input(why));
-    }
+    let codes: Vec<f64> = met.rows.iter().map(|&row| codes[row]).collect();
     if matches!(args.split, Apart::Context(_)) {
         return Ok(Marks::Contexts(codes.iter().map(|code| *code as usize).collect()));
     }
@@ -241,8 +258,12 @@ fn by_model(
     (items, train, test): (&Items, &Met, &Met),
     seed: u64,
 ) -> Result<Vec<f64>> {
-    let fit = args.learn.fit(model, args.learn.arranged(model, items, train, seed)?)?;
     let pairs: Vec<Pair> = test.left.iter().copied().zip(test.right.iter().copied()).collect();
+    let arranged = args.learn.arranged(model, &args.further.effects, items, train, seed)?;
+    if arranged.abilities.is_some() {
+        return by_abilities(items, train, &pairs);
+    }
+    let fit = args.further.fit(model, arranged)?;
     let rows = rows_in(&fit.model, items, &pairs, test)?;
     let found = Prediction::of(&fit.model, fit.covariance.as_ref(), &rows)?;
     let Some(chances) = found.probabilities else {
@@ -278,5 +299,7 @@ fn some(met: &Met, parts: &[Option<bool>], test: bool) -> Met {
         weight: met.weight.as_ref().map(numbers),
         home: met.home.as_ref().map(|home| kept.iter().map(|&i| home[i]).collect()),
         contexts: met.contexts.as_ref().map(|contexts| contexts.select_rows(&kept)),
+        rows: places(&met.rows),
+        count: kept.len(),
     }
 }

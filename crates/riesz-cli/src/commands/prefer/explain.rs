@@ -17,7 +17,7 @@ use crate::console::{Console, printable, watched};
 use crate::explaining::{Certificate, write_explanation};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
-use crate::io::duels::{Items, Met};
+use crate::io::duels::{Items, Met, OutcomeArgs};
 use crate::io::input::described;
 use crate::io::output::{Output, write_all};
 use crate::io::values;
@@ -34,8 +34,10 @@ Examples:
   riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
   riesz plot beeswarm why.json -o why.svg
 
-A player is a property of both items. Its value says how much it adds to the log odds that the left item wins; the values of the duel the other
-way round are the same with the opposite sign. One duel, or one item against all others, is told in words where there is no -o.")]
+A player is a property of both items. Its value says how much it adds to the log odds that the left item wins (of
+a model with --ties model: to its advantage, the log odds before the margin of ties is taken off); the values of
+the duel the other way round are the same with the opposite sign. One duel, or one item against all others, is
+told in words where there is no -o.")]
 pub struct Args {
     /// Which duels.
     #[command(flatten)]
@@ -79,6 +81,9 @@ pub struct Args {
     /// One mean over a table of duels: as the side on the left sees them, or as who won does. Over both orders of two items it would be 0
     #[arg(long, value_name = "SIDE", value_enum, conflicts_with = "left")]
     pub mean: Option<Seen>,
+    /// (--mean winner) Who won.
+    #[command(flatten)]
+    pub outcomes: OutcomeArgs,
     /// Where to write the values [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -110,7 +115,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Some(path) => Against::Listed(path),
     };
     let mean = args.mean.or_else(|| args.against.is_some().then_some(Seen::Left));
-    let asked = args.asked.read(against, mean.unwrap_or(Seen::Left), &console)?;
+    let ended = (mean == Some(Seen::Winner)).then_some(&args.outcomes);
+    let asked = args.asked.read(against, ended, &console)?;
     if args.covariance && (mean.is_some() || asked.sums.is_some()) {
         let why = "--covariance: how the values of one duel vary with those of another is not kept, so of a mean over several nothing is said of how sure it is: leave it out";
         return Err(Failure::input(why));
@@ -142,7 +148,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if in_words {
         certificate.include(&found);
         let several = args.against.is_some() || args.asked.right.is_none();
-        let text = if several { average(&found, &odds) } else { words(&found, asked.sums.is_none()) };
+        let text = if several { average(&found, &odds) } else { words(&found, &odds, asked.sums.is_none()) };
         write_all(None, format!("{text}{}\n", certificate.words()).as_bytes())?;
         return certificate.check();
     }
@@ -230,7 +236,7 @@ fn question(
                 return Err(Failure::input("the game matches takes a table of duels: --matches FILE"));
             };
             let rows = of.table.source(path).open()?;
-            let met = Met::read(rows, &items.names, &of.of_duels, Some(&[]), console)?;
+            let met = Met::read(rows, &items.names, of.wanted(&[]), console)?;
             let pairs: Vec<_> = met.left.iter().copied().zip(met.right.iter().copied()).collect();
             DuelGame::Matches(rows_in(&saved.model, items, &pairs, &met)?)
         }
@@ -257,7 +263,7 @@ fn written(found: Explanation, path: Option<&Path>, format: Format) -> Result<()
 }
 
 /// One duel in words: who wins, how sure that is, and why, the strongest first.
-fn words(found: &Explanation, of_items: bool) -> String {
+fn words(found: &Explanation, odds: &Odds, of_items: bool) -> String {
     let duel = &found.duels.iter().flatten().next();
     let who = duel.map_or_else(String::new, |duel| match duel.words() {
         Some(words) => printable(&words),
@@ -267,7 +273,7 @@ fn words(found: &Explanation, of_items: bool) -> String {
     });
     let base =
         if found.base_values[0] == 0.0 { String::new() } else { format!("{:.3}, ", found.base_values[0]) };
-    let out = format!("{who}\nlog odds {:.3} = {base}by property:\n", found.predictions[0]);
+    let out = format!("{who}\n{} {:.3} = {base}by property:\n", quantity(odds), found.predictions[0]);
     let drawn = match &found.exactness {
         Exactness::Estimated { std_error, .. } => Some(std_error.clone()),
         _ => None,
@@ -290,13 +296,22 @@ fn average(found: &Explanation, odds: &Odds) -> String {
         None => format!("{left} against {n} others\n"),
     };
     out += &format!(
-        "log odds {:.3} on average, by property, and in brackets the mean size in one duel:\n",
+        "{} {:.3} on average, by property, and in brackets the mean size in one duel:\n",
+        quantity(odds),
         mean(&found.predictions)
     );
     let column = |k: usize| (0..found.rows()).map(|i| found.values[i * sets + k]).collect::<Vec<_>>();
     let values: Vec<f64> = (0..sets).map(|k| mean(&column(k))).collect();
     let sizes = found.mean_abs(0);
     out + &listed(found, &values, |k| format!("  ({:.3})", sizes[k]))
+}
+
+/// What values add up to, in words.
+fn quantity(odds: &Odds) -> String {
+    match odds.margin {
+        0.0 => "log odds".into(),
+        margin => format!("advantage (log odds of a win are less by the margin of ties {margin:.3})"),
+    }
 }
 
 /// A line a set, the largest first.

@@ -11,20 +11,22 @@ use riesz::preference::{
     AbilityRidge, Bags, BradleyTerry, ContextKernel, Duels, HOME, ID, LandmarkProcess, PreferenceProcess,
     Sides, entrants,
 };
-use riesz::{Covariance, Expansion, Groups, Table};
+use riesz::{Covariance, Expansion, Groups, Kernel, Table};
 
 use crate::args::{Global, TableArgs};
 use crate::commands::fit::written;
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::io::bags::{BagArgs, Teams};
-use crate::io::duels::{DuelArgs, ItemArgs, Items, Met, Names, read_wide};
+use crate::io::duels::{Around, ContextArgs, DuelArgs, Ended, ItemArgs, Items, Met, Names, Wanted, read_one};
 use crate::io::output::Output;
 
 /// Arguments of `prefer fit`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
+  riesz prefer fit battles.csv --sides model_a,model_b --outcome winner -o m.riesz
+  riesz prefer fit games.csv --sides home,away --scores home_goals,away_goals --home home -o m.riesz
   riesz prefer fit players.csv matches.csv --id name -o m.riesz
   riesz prefer fit phones.csv votes.csv --sides first,second --outcome choice -o m.riesz
   riesz prefer fit wide.csv --outcome won -o m.riesz          columns left_price, right_price, …, won
@@ -36,6 +38,9 @@ pub struct Args {
     /// How tables and the model are read and made.
     #[command(flatten)]
     pub learn: Learn,
+    /// What there is besides the items' columns.
+    #[command(flatten)]
+    pub further: Further,
     /// Which items make bags.
     #[command(flatten)]
     pub bags: BagArgs,
@@ -51,10 +56,12 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// What `fit` and `evaluate` read, and the model that they fit.
+/// What is read of items and duels, and the model that is fitted to them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Learn {
-    /// Table of items, one a row, CSV or Parquet; or without a table of duels one whose rows have the columns of both items
+    /// Table of items, one a row, CSV or Parquet. Without it the first table is one of duels: between names,
+    /// of which nothing else is known, or one whose rows have the columns of both items, left_x and right_x
+    /// for each column x
     #[arg(value_hint = ValueHint::FilePath)]
     pub items: PathBuf,
     /// Table of duels between the items' names
@@ -69,20 +76,6 @@ pub struct Learn {
     /// Keep the kernel as it is written instead of tuning it
     #[arg(long)]
     pub no_tuning: bool,
-    /// What a tie is: half a win for either, or an outcome of its own, with a margin that is tuned (Rao and Kupper)
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    pub ties: Ties,
-    /// Let each item also be better or worse than its columns say, as in Bradley and Terry's model; the data tell by how much. Others than these items
-    /// are strangers, with an ability as uncertain as the prior says
-    #[arg(long)]
-    pub ability: bool,
-    /// Know items through so many of them, for many thousand duels; 'all' approximates nothing, and 'none' takes a matrix between all pairs that met instead. Then the
-    /// file holds no posterior [default: 250 where more than 2,000 pairs met]
-    #[arg(long, value_name = "M|all|none")]
-    pub landmarks: Option<Landmarks>,
-    /// With landmarks know contexts through so many of the different ones
-    #[arg(long, value_name = "M", default_value_t = 32)]
-    pub context_landmarks: usize,
     /// Further starts of the tuning, from random places
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub restarts: usize,
@@ -95,6 +88,42 @@ pub struct Learn {
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
+}
+
+/// What utilities and outcomes may depend on besides the items' columns.
+#[derive(Debug, Clone, clap::Args)]
+pub struct EffectArgs {
+    /// What a tie is: half a win for either, or an outcome of its own, with a margin that is tuned (Rao and
+    /// Kupper)
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub ties: Ties,
+    /// Let each item also be better or worse than its columns say, as in Bradley and Terry's model; the data
+    /// tell by how much. Others than these items are strangers, with an ability as uncertain as the prior
+    /// says. Items of which only the names are known always have an ability
+    #[arg(long)]
+    pub ability: bool,
+    /// Which side is at home: left, right or none, or the item's name; its advantage is learnt
+    #[arg(long, value_name = "COL")]
+    pub home: Option<String>,
+}
+
+/// All that a model may know besides the items' columns.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Further {
+    /// Abilities, home and ties.
+    #[command(flatten)]
+    pub effects: EffectArgs,
+    /// Know items through so many of them, for many thousand duels; 'all' approximates nothing, and 'none'
+    /// takes a matrix between all pairs that met instead. Then the file holds no posterior [default: 250
+    /// where more than 2,000 pairs met]
+    #[arg(long, value_name = "M|all|none")]
+    pub landmarks: Option<Landmarks>,
+    /// With landmarks know contexts through so many of the different ones
+    #[arg(long, value_name = "M", default_value_t = 32)]
+    pub context_landmarks: usize,
+    /// Contexts of duels.
+    #[command(flatten)]
+    pub contexts: ContextArgs,
 }
 
 /// Kinds of models of duels.
@@ -156,6 +185,9 @@ pub struct Arranged {
     pub duels: Duels,
     /// The model before it is fitted.
     pub process: PreferenceProcess,
+    /// The names of items of which nothing else is known, and their duels, where these have nothing but
+    /// outcomes.
+    pub abilities: Option<(Vec<String>, Duels)>,
 }
 
 /// A fitted model of duels.
@@ -169,23 +201,50 @@ pub struct Fitted {
 }
 
 impl Learn {
-    /// Items and duels.
-    pub fn read(&self, console: &Console) -> Result<(Items, Met)> {
+    /// Items and duels, with the homes and contexts that are asked for.
+    pub fn read(
+        &self,
+        home: Option<&String>,
+        contexts: Option<&ContextArgs>,
+        console: &Console,
+    ) -> Result<(Items, Met)> {
         let Some(path) = &self.duels else {
-            return read_wide(&self.items, (&self.of_items, &self.of_duels, &self.table), console);
+            let rows = self.table.source(&self.items).open()?;
+            return read_one(rows, &self.of_items, self.wanted(home, contexts), &self.of_duels, console);
         };
         let items = Items::read(&self.items, &self.of_items, &self.table, console)?;
-        let met = self.met(path, &items.names, console)?;
+        let met = self.met(path, &items.names, (home, contexts), console)?;
         Ok((items, met))
     }
 
+    fn wanted<'a>(&'a self, home: Option<&'a String>, contexts: Option<&'a ContextArgs>) -> Wanted<'a> {
+        let around = match contexts {
+            Some(own) if !own.contexts.is_empty() || own.users.is_some() => Around::Named(own),
+            _ => Around::Nothing,
+        };
+        Wanted { sides: &self.of_duels.sides, ended: Ended::Learnt(&self.of_duels), home, around }
+    }
+
     /// Duels between these, items or bags.
-    fn met(&self, path: &Path, names: &Names, console: &Console) -> Result<Met> {
-        Met::read(self.table.source(path).open()?, names, &self.of_duels, None, console)
+    fn met(
+        &self,
+        path: &Path,
+        names: &Names,
+        (home, contexts): (Option<&String>, Option<&ContextArgs>),
+        console: &Console,
+    ) -> Result<Met> {
+        Met::read(self.table.source(path).open()?, names, self.wanted(home, contexts), console)
     }
 
     /// The model before it is fitted, for these items.
     pub fn process(&self, model: Model, items: &Table, seed: u64) -> Result<PreferenceProcess> {
+        if items.width() == 0 {
+            // Of names alone there is nothing but abilities.
+            let mut process = PreferenceProcess::new(Kernel::constant(1.0));
+            (process.prior.utility, process.prior.generalised) = (0.0, 0.0);
+            (process.tune, process.restarts, process.seed) = (!self.no_tuning, self.restarts, seed);
+            return Ok(process);
+        }
         let units = if self.no_standardise { Units::raw(items.width()) } else { Units::standardised(items) };
         let kernel = KernelExpression::parse(&self.kernel)?.resolve(items, &units)?;
         let mut process = PreferenceProcess::new(kernel);
@@ -201,8 +260,20 @@ impl Learn {
 
 impl Learn {
     /// Items and duels ready to be learnt from.
-    pub fn arranged(&self, model: Model, items: &Items, met: &Met, seed: u64) -> Result<Arranged> {
-        let own = [(self.ability, ID), (met.home.is_some(), HOME)];
+    pub fn arranged(
+        &self,
+        model: Model,
+        effects: &EffectArgs,
+        items: &Items,
+        met: &Met,
+        seed: u64,
+    ) -> Result<Arranged> {
+        let alone = items.table.width() == 0;
+        if alone && matches!(model, Model::Generalised | Model::Linear) {
+            let why = "items of which only the names are known have abilities, and no other model: leave --model out";
+            return Err(Failure::input(why));
+        }
+        let own = [(effects.ability, ID), (met.home.is_some(), HOME)];
         if let Some((_, name)) = own.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok()) {
             let why = format!(
                 "items have a column '{name}', as the model would call its own: rename it, or leave it out (--ignore {name})"
@@ -210,35 +281,52 @@ impl Learn {
             return Err(Failure::input(why));
         }
         let mut process = self.process(model, &items.table, seed)?;
-        let names = self.ability.then_some(&items.names.ids[..]);
+        let names = (effects.ability || alone).then_some(&items.names.ids[..]);
         let own = entrants(&items.table, (&met.left, &met.right), met.ended()?, met.home.as_deref(), names)?;
         process.prior.alone = own.alone;
-        let duels = self.duels_in(&mut process, own.table.rows(), (&own.left, &own.right), met)?;
-        Ok(Arranged { items: own.table, bags: None, duels, process })
+        let duels = self.duels_in(&mut process, effects, own.table.rows(), (&own.left, &own.right), met)?;
+        let plain = met.home.is_none() && met.contexts.is_none() && effects.ties == Ties::Half;
+        let abilities = match alone && plain {
+            true => Some((items.names.ids.clone(), self::duels(&items.names, met)?)),
+            false => None,
+        };
+        Ok(Arranged { items: own.table, bags: None, duels, process, abilities })
     }
 
     /// The same between bags.
     fn arranged_bags(
         &self,
         model: Model,
+        further: &Further,
         items: Items,
         teams: Teams,
         met: &Met,
         seed: u64,
     ) -> Result<Arranged> {
-        if self.ability || met.home.is_some() || self.landmarks.is_some() || model == Model::Linear {
+        if further.effects.ability
+            || met.home.is_some()
+            || further.landmarks.is_some()
+            || model == Model::Linear
+        {
             let why = "--members: bags have no home, no ability of their own, no landmarks and no linear model: leave --home, --ability and --landmarks out";
             return Err(Failure::input(why));
         }
+        if items.table.width() == 0 {
+            let why =
+                "--members: members of bags have columns besides their names, from which they are learnt";
+            return Err(Failure::input(why));
+        }
         let mut process = self.process(model, &items.table, seed)?;
-        let duels = self.duels_in(&mut process, teams.names.ids.len(), (&met.left, &met.right), met)?;
-        Ok(Arranged { items: items.table, bags: Some(teams.bags), duels, process })
+        let count = teams.names.ids.len();
+        let duels = self.duels_in(&mut process, &further.effects, count, (&met.left, &met.right), met)?;
+        Ok(Arranged { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
     }
 
     /// Duels among so many, in contexts if they have some, of which the model is told.
     fn duels_in(
         &self,
         process: &mut PreferenceProcess,
+        effects: &EffectArgs,
         count: usize,
         (left, right): (&[usize], &[usize]),
         met: &Met,
@@ -253,10 +341,13 @@ impl Learn {
                 Duels::in_contexts(count, left, right, outcome, weight, contexts)?
             }
         };
-        process.margin = (self.ties == Ties::Model).then(|| duels.margin());
+        let duels = duels.with_count(met.count);
+        process.margin = (effects.ties == Ties::Model).then(|| duels.margin());
         Ok(duels)
     }
+}
 
+impl Further {
     /// Through how many landmarks, if any.
     pub fn most_landmarks(&self, duels: &Duels) -> Option<usize> {
         match self.landmarks {
@@ -267,7 +358,12 @@ impl Learn {
     }
 
     /// Fits a model.
-    pub fn fit(&self, model: Model, Arranged { items, bags, duels, process }: Arranged) -> Result<Fitted> {
+    pub fn fit(&self, model: Model, arranged: Arranged) -> Result<Fitted> {
+        let Arranged { items, bags, duels, process, abilities } = arranged;
+        if let Some((names, duels)) = abilities {
+            let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(&names, &duels)?;
+            return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
+        }
         if model == Model::Linear {
             if process.prior.alone.is_some() || process.prior.contexts.is_some() || process.margin.is_some() {
                 let why = "--model linear knows nothing of --home, --ability, --contexts, --users and --ties model: leave them out, or take another model";
@@ -276,7 +372,11 @@ impl Learn {
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
         }
-        if let Some(landmarks) = self.most_landmarks(&duels).filter(|_| bags.is_none()) {
+        // Abilities alone are known through no others.
+        let related = process.prior.utility + process.prior.generalised > 0.0;
+        let most =
+            self.most_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
+        if let Some(landmarks) = most {
             let context_landmarks = self.context_landmarks;
             let own = LandmarkProcess::new(process.clone());
             let fit =
@@ -302,12 +402,19 @@ impl Learn {
 
 /// The duels by their items alone, or bags, to see who met whom.
 pub fn duels(names: &Names, met: &Met) -> Result<Duels> {
-    Ok(Duels::new(names.ids.len(), &met.left, &met.right, met.ended()?, met.weight.as_deref())?)
+    let duels = Duels::new(names.ids.len(), &met.left, &met.right, met.ended()?, met.weight.as_deref())?;
+    Ok(duels.with_count(met.count))
 }
 
 /// What can be seen of duels before anything is fitted: who met whom.
-pub fn described(names: &Names, duels: &Duels, console: &Console) {
+pub fn described(names: &Names, duels: &Duels, alone: bool, console: &Console) {
     let what = names.what;
+    if alone {
+        console.note(format!(
+            "note: nothing is known of {what}s but their names, so each has an ability, as in Bradley and \
+             Terry's model"
+        ));
+    }
     let (mut won, mut lost) = (vec![false; duels.items()], vec![false; duels.items()]);
     for (&(l, r), &share) in duels.pairs().iter().zip(duels.outcome()) {
         (won[l], lost[r]) = (won[l] || share > 0.0, lost[r] || share > 0.0);
@@ -318,9 +425,10 @@ pub fn described(names: &Names, duels: &Duels, console: &Console) {
     let parts = match &components[..] {
         [_] => "one connected component".to_string(),
         all => format!(
-            "{} components of {} {what}s between which properties alone tell who is better",
+            "{} components of {} {what}s between which {}",
             all.len(),
-            listed(all.iter().take(5).map(|own| own.len().to_string()))
+            listed(all.iter().take(5).map(|own| own.len().to_string())),
+            if alone { "nothing tells who is better" } else { "properties alone tell who is better" }
         ),
     };
     console.note(format!(
@@ -335,22 +443,29 @@ pub fn described(names: &Names, duels: &Duels, console: &Console) {
         (0..duels.items()).filter(|&i| !won[i] && !lost[i]).map(|i| &names.ids[i]).collect();
     if !absent.is_empty() {
         console.note(format!(
-            "note: {} {what}s met nobody ({}); what they are worth is told by their properties",
+            "note: {} {what}s met nobody ({}); {}",
             absent.len(),
-            listed(absent.iter().take(5))
+            listed(absent.iter().take(5)),
+            if alone {
+                "nothing tells what they are worth"
+            } else {
+                "what they are worth is told by their properties"
+            }
         ));
     }
     if components.len() > 1 {
-        console.warn("the duels fall into components: a comparison across them rests on properties alone");
+        let rests = if alone { "the prior, which takes all to be alike" } else { "properties alone" };
+        console.warn(format!("the duels fall into components: a comparison across them rests on {rests}"));
     }
 }
 
 /// Where items come from, how many there are, and all that is learnt from.
 fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arranged)> {
-    let learn = &args.learn;
+    let (learn, further) = (&args.learn, &args.further);
+    let around = (further.effects.home.as_ref(), Some(&further.contexts));
     let (items, teams, met) = match (&args.bags.members, &learn.duels) {
         (None, _) => {
-            let (items, met) = learn.read(console)?;
+            let (items, met) = learn.read(around.0, around.1, console)?;
             (items, None, met)
         }
         (Some(_), None) => {
@@ -360,16 +475,17 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
         (Some(_), Some(path)) => {
             let items = Items::read(&learn.items, &learn.of_items, &learn.table, console)?;
             let teams = args.bags.read(&items, &learn.table)?;
-            let met = learn.met(path, teams.as_ref().map_or(&items.names, |own| &own.names), console)?;
+            let names = teams.as_ref().map_or(&items.names, |own| &own.names);
+            let met = learn.met(path, names, around, console)?;
             (items, teams, met)
         }
     };
     let names = teams.as_ref().map_or(&items.names, |own| &own.names);
-    described(names, &duels(names, &met)?, console);
-    let (source, count) = (items.names.source.clone(), items.table.rows());
+    described(names, &duels(names, &met)?, items.table.width() == 0, console);
+    let (source, count) = (items.names.source.clone(), items.names.ids.len());
     let arranged = match teams {
-        None => learn.arranged(args.model, &items, &met, seed)?,
-        Some(teams) => learn.arranged_bags(args.model, items, teams, &met, seed)?,
+        None => learn.arranged(args.model, &further.effects, &items, &met, seed)?,
+        Some(teams) => learn.arranged_bags(args.model, further, items, teams, &met, seed)?,
     };
     Ok((source, count, arranged))
 }
@@ -381,9 +497,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input("say where to write the model: -o FILE"));
     };
     let (source, count, arranged) = read(args, global.seed, &console)?;
-    if let Some(most) = args.learn.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
-        && args.learn.landmarks.is_none()
+    let prior = &arranged.process.prior;
+    let alone = prior.utility + prior.generalised == 0.0;
+    if let Some(most) = args.further.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
+        && args.further.landmarks.is_none()
         && arranged.bags.is_none()
+        && !alone
     {
         console.note(format!(
             "note: {} pairs met, so items are known through {} landmarks, and the file holds no posterior; --landmarks says otherwise",
@@ -394,13 +513,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let output = Output::open(Some(path))?;
     let message = format!("fitting {} pairs", arranged.duels.pairs().len());
     let done = arranged.process.progress.clone();
-    let fit = watched(&console, &message, &done, || args.learn.fit(args.model, arranged))?;
+    let fit = watched(&console, &message, &done, || args.further.fit(args.model, arranged))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
     model.card.push(Fact::new("data", source));
     model.card.push(Fact::new("items", count));
-    model.card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
-    model.card.push(Fact::new("kernel expression", &args.learn.kernel));
+    if !alone {
+        model.card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
+        model.card.push(Fact::new("kernel expression", &args.learn.kernel));
+    }
     model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
     let sides = Sides::of(model.columns())?;
     let both =

@@ -15,7 +15,7 @@ use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::bags::BagArgs;
-use crate::io::duels::{DuelArgs, ItemArgs, Items, Met, Names, names_of};
+use crate::io::duels::{Around, Ended, ItemArgs, Items, Met, Names, OutcomeArgs, SideArgs, Wanted, names_of};
 use crate::io::models::read_model;
 use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
@@ -27,9 +27,13 @@ Examples:
   riesz prefer predict m.riesz players.csv --left Ann --right Bob
   riesz prefer predict m.riesz players.csv --left Ann                  against everybody
   riesz prefer predict m.riesz players.csv matches.csv -o odds.csv
+  riesz prefer predict m.riesz --left gpt --right llama        of a model that was fitted to names alone
 
-The table has the columns left and right, log_odds that the left one wins with their standard deviation, the probability that it wins
-(averaged over the posterior) with a 95 % interval of the probability, and superiority: how sure it is that it is the better one.")]
+The table has the columns left and right; log_odds, the posterior mean of the log odds that the left one wins, and
+log_odds_std, their standard deviation; probability, that the left one wins (averaged over the posterior), with a
+95 % interval; and superiority: how sure it is that the left one is the better one. Of a model with --ties model
+there are two columns more: advantage, the log odds before the margin of ties is taken off, to which 'riesz prefer
+explain' adds up; and probability_tie. What is left of 1 is the probability that the right one wins.")]
 pub struct Args {
     /// Which duels.
     #[command(flatten)]
@@ -45,11 +49,11 @@ pub struct Asked {
     /// Model file of 'riesz prefer fit'
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
-    /// Table of items with the columns that the model knows
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub items: PathBuf,
-    /// Table of duels between the items' names; without outcomes, too
+    /// Table of items with the columns that the model knows; a model that knows nothing but names needs none
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "left")]
+    pub items: Option<PathBuf>,
+    /// Table of duels between the items' names
+    #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
     /// One duel: the name of the left item, or with --members bag; without --right its duels with all others
     #[arg(long, value_name = "ITEM", conflicts_with = "duels")]
@@ -69,9 +73,12 @@ pub struct Asked {
     /// How items are read.
     #[command(flatten)]
     pub of_items: ItemArgs,
-    /// How duels are read.
+    /// The sides of duels.
     #[command(flatten)]
-    pub of_duels: DuelArgs,
+    pub sides: SideArgs,
+    /// Which side is at home: left, right or none, or the item's name
+    #[arg(long, value_name = "COL", help_heading = "Columns of duels")]
+    pub home: Option<String>,
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
@@ -128,17 +135,22 @@ impl Meeting {
 }
 
 impl Asked {
-    /// The model, the items in its columns, and the duels that are asked about.
-    pub fn read(&self, against: Against<'_>, seen: Seen, console: &Console) -> Result<Meeting> {
+    /// The model, the items in its columns, and the duels that are asked about; `ended` says who won them,
+    /// where that is asked.
+    pub fn read(
+        &self,
+        against: Against<'_>,
+        ended: Option<&OutcomeArgs>,
+        console: &Console,
+    ) -> Result<Meeting> {
         let saved = self.cells.admit(read_model(&self.model, None, &FeatureArgs::default())?)?;
         let about = |e| Failure::from(e).about(&self.model.display().to_string());
         let sides = Sides::of(saved.model.columns()).map_err(about)?;
-        let known = item_points(&saved, &sides)?;
-        let items = Items::for_model(&self.items, (&self.of_items, &self.table, self.cells), &known)?;
+        let (items, duels) = self.items_and_duels(&saved, &sides)?;
         let teams = self.bags.read(&items, &self.table)?;
         let names = teams.as_ref().map_or(&items.names, |teams| &teams.names);
         let around: Vec<Column> = sides.contexts.iter().map(|&j| saved.model.columns()[j].clone()).collect();
-        let mut met = match (&self.left, &self.right, &self.duels) {
+        let mut met = match (&self.left, &self.right, duels) {
             (Some(left), right, _) => {
                 let left = names.place(left)?;
                 let others = match (right, against) {
@@ -149,11 +161,13 @@ impl Asked {
                 self.named(left, others, &around)?
             }
             (None, _, Some(path)) => {
-                Met::read(self.table.source(path).open()?, names, &self.of_duels, Some(&around), console)?
+                let ended = ended.map_or(Ended::Unread, Ended::Said);
+                let wanted = Wanted { ended, ..self.wanted(&around) };
+                Met::read(self.table.source(path).open()?, names, wanted, console)?
             }
             _ => return Err(Failure::input("say which duels: a table, or --left ITEM --right ITEM")),
         };
-        if seen == Seen::Winner {
+        if ended.is_some() {
             met.turn_to_winners()?;
         }
         if met.left.is_empty() {
@@ -174,6 +188,49 @@ impl Asked {
             }
         };
         Ok(Meeting { outcome: met.outcome, saved, items, left, right, rows, sums })
+    }
+
+    /// What is read of duels for a model with these contexts.
+    pub fn wanted<'a>(&'a self, around: &'a [Column]) -> Wanted<'a> {
+        let around = if around.is_empty() { Around::Nothing } else { Around::Known(around) };
+        Wanted { sides: &self.sides, ended: Ended::Unread, home: self.home.as_ref(), around }
+    }
+
+    /// The items in the model's columns, and the table of duels if one is given. A model that knows nothing
+    /// but names takes a single table for that of duels.
+    fn items_and_duels(&self, saved: &SavedModel, sides: &Sides) -> Result<(Items, Option<&PathBuf>)> {
+        let Some(known) = known_names(&saved.model, sides) else {
+            let Some(path) = &self.items else {
+                return Err(Failure::input("give the table of items, with the columns that the model knows"));
+            };
+            if self.left.is_none() && self.duels.is_none() {
+                return Err(Failure::input("say which duels: a table, or --left ITEM --right ITEM"));
+            }
+            let known = item_points(saved, sides)?;
+            let items = Items::for_model(path, (&self.of_items, &self.table, self.cells), &known)?;
+            return Ok((items, self.duels.as_ref()));
+        };
+        let model = self.model.display().to_string();
+        let (table, duels) = match (&self.items, &self.duels) {
+            (one, None) if self.left.is_none() => (None, one.as_ref()),
+            (table, duels) => (table.as_ref(), duels.as_ref()),
+        };
+        let given = |path| Items::for_model(path, (&self.of_items, &self.table, self.cells), &nothing()?);
+        let mut items = match table {
+            Some(path) => given(path)?,
+            None => Items::alone(model.clone(), known.clone())?,
+        };
+        // Who is a column of these items, as the model has it.
+        if let Some(column) = sides.items(saved.model.columns()).into_iter().find(|c| c.name == ITEM) {
+            let places: HashMap<&String, usize> = known.iter().zip(0..).collect();
+            let code = |id: &String| {
+                let place = places.get(id).map(|place| *place as f64);
+                place.ok_or_else(|| Failure::input(format!("{model}: the model has met no item '{id}'")))
+            };
+            let codes = items.names.ids.iter().map(code).collect::<Result<Vec<f64>>>()?;
+            items.table = Table::from_column_major(vec![column], codes.len(), codes)?;
+        }
+        Ok((items, duels))
     }
 
     /// Duels of an item with others, all in the same circumstances.
@@ -227,8 +284,43 @@ impl Asked {
             weight: None,
             home: self.at_home.is_some().then(|| vec![home; count]),
             contexts: contexts.transpose()?,
+            rows: (0..count).collect(),
+            count,
         })
     }
+}
+
+/// The column of a model of abilities that is the item's name.
+const ITEM: &str = "item";
+
+/// A table of items without columns.
+fn nothing() -> Result<Table> {
+    Ok(Table::from_column_major(Vec::new(), 1, Vec::new())?)
+}
+
+/// The names that a model was fitted to, if it knows items by nothing else.
+fn known_names(model: &Expansion, sides: &Sides) -> Option<Vec<String>> {
+    let columns = sides.items(model.columns());
+    let of_abilities = model.card.iter().any(|fact| fact.name == "model" && fact.value == "Bradley-Terry");
+    let names = columns.iter().find_map(|c| match &c.kind {
+        ColumnKind::Categorical { levels }
+            if (c.name == ITEM && of_abilities) || (c.name == ID && is_open(levels)) =>
+        {
+            Some(levels.iter().filter(|level| !is_stranger(level)).cloned().collect())
+        }
+        _ => None,
+    });
+    names.filter(|_| columns.iter().all(|c| [ITEM, ID, HOME].contains(&c.name.as_str())))
+}
+
+/// Whether a level is one of items that a model has not met.
+fn is_stranger(level: &str) -> bool {
+    level == UNSEEN || level == UNSEEN_RIGHT
+}
+
+/// Whether levels are those of items' names, to which strangers belong.
+fn is_open(levels: &[String]) -> bool {
+    levels.iter().any(|level| level == UNSEEN_RIGHT)
 }
 
 /// The numbers of those whom a table names, in its column of items' names or its first one.
@@ -313,7 +405,7 @@ pub fn rows_in(model: &Expansion, items: &Items, pairs: &[Pair], met: &Met) -> R
 /// The left items of a model's support points, by which cells are typed; whether they are at home, and who they are, is no column of theirs.
 fn item_points(saved: &SavedModel, sides: &Sides) -> Result<Table> {
     let points = &saved.model.points;
-    let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if levels.iter().any(|l| l == UNSEEN_RIGHT));
+    let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if is_open(levels));
     let own = sides.left.iter().zip(sides.items(points.columns()));
     let (places, columns): (Vec<&usize>, Vec<Column>) =
         own.filter(|(_, c)| c.name != HOME && !(c.name == ID && names(c))).unzip();
@@ -324,7 +416,7 @@ fn item_points(saved: &SavedModel, sides: &Sides) -> Result<Table> {
 /// Reads, predicts and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let asked = args.asked.read(Against::Others, Seen::Left, &console)?;
+    let asked = args.asked.read(Against::Others, None, &console)?;
     let (odds, count) = (asked.odds()?, asked.left.len());
     if odds.sd.is_none() {
         console.note(format!(
@@ -332,22 +424,25 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             args.asked.model.display()
         ));
     }
-    let mut names = vec!["left", "right", "log_odds"];
-    let mut cells =
-        vec![Cells::Texts(asked.left), Cells::Texts(asked.right), Cells::Numbers(odds.mean.clone())];
+    let mut columns = vec![("left", Cells::Texts(asked.left)), ("right", Cells::Texts(asked.right))];
+    columns.push(("log_odds", Cells::Numbers((0..count).map(|i| odds.log_odds(i)).collect())));
+    if odds.margin > 0.0 {
+        columns.push(("advantage", Cells::Numbers(odds.mean.clone())));
+    }
     if let (Some(sd), Some(probability)) = (&odds.sd, &odds.probability) {
-        names.extend(["log_odds_std", "probability", "probability_low", "probability_high", "superiority"]);
         let each = |of: fn(Chance) -> f64| {
             Cells::Numbers((0..count).map(|i| odds.chance(i).map_or(f64::NAN, of)).collect())
         };
-        cells.extend([
-            Cells::Numbers(sd.clone()),
-            Cells::Numbers(probability.clone()),
-            each(|own| own.interval[0]),
-            each(|own| own.interval[1]),
-            each(|own| own.superiority),
+        columns.extend([
+            ("log_odds_std", Cells::Numbers(sd.clone())),
+            ("probability", Cells::Numbers(probability.clone())),
+            ("probability_low", each(|own| own.interval[0])),
+            ("probability_high", each(|own| own.interval[1])),
         ]);
+        columns.extend(odds.tie.as_ref().map(|tie| ("probability_tie", Cells::Numbers(tie.clone()))));
+        columns.push(("superiority", each(|own| own.superiority)));
     }
+    let (names, cells): (Vec<&str>, Vec<Cells>) = columns.into_iter().unzip();
     let names = names.into_iter().map(String::from).collect();
     let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
     table.rows(cells)?;

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
-use riesz::preference::{Evidence, Ranking, SpecR};
+use riesz::preference::{AbilityRidge, BradleyTerry, Evidence, ID, Rankability, Ranking, SpecR};
+use riesz::{Column, Table};
 use riesz_report::{PlotOptions, render_ladder};
 
-use super::fit::{Landmarks, Learn, Model, described, duels};
+use super::fit::{Arranged, EffectArgs, Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, printable, watched};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::io::duels::{Items, Met};
 use crate::io::picture::{drawn, in_pixels};
 use crate::io::write::{Cells, TableWriter};
 
@@ -21,16 +23,23 @@ const MOST: usize = 400;
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
+  riesz prefer rank battles.csv --sides model_a,model_b --outcome winner         a leaderboard, of names alone
+  riesz prefer rank games.csv --sides home,away --scores home_goals,away_goals --home home
   riesz prefer rank players.csv matches.csv --id name
   riesz prefer rank players.csv matches.csv --circles 20 -o ranks.csv --plot ladder.svg
 
-Fits the nested model, and says how much of the log odds no utility explains (cyclic share), what the marginal likelihoods of a ranking and of
-cycles are, and SpecR beside what it would be on the same graph of who met whom. The table has a line an item, best first: rank with its 95 % interval, utility
-(mean log odds against the others) with its interval, and the probability of being the best.")]
+Fits the nested model, and says how much of the log odds no utility explains (cyclic share), what the marginal
+likelihoods of a ranking and of cycles are, and SpecR beside what it would be on the same graph of who met whom.
+Of items with nothing but names abilities are ranked, which have no cycles. The table has a line an item, best
+first: rank with its 95 % interval, utility (mean log odds against the others, where nobody is at home) with its
+interval, and the probability of being the best.")]
 pub struct Args {
     /// How tables and models are read and made.
     #[command(flatten)]
     pub learn: Learn,
+    /// Abilities, home and ties.
+    #[command(flatten)]
+    pub effects: EffectArgs,
     /// Circles to name: who beats whom, and is beaten by whom that one beats
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub circles: usize,
@@ -48,40 +57,67 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
+/// Fits a model, says whether there is a ranking, and draws from its posterior.
+fn ranked(args: &Args, items: &Items, met: &Met, seed: u64, console: &Console) -> Result<Rankability> {
+    let arranged = args.learn.arranged(Model::Nested, &args.effects, items, met, seed)?;
+    let ranking = Ranking { draws: args.draws, triangles: args.circles, seed, ..Ranking::default() };
+    let drawn = ranking.progress.clone();
+    if let Some((names, duels)) = &arranged.abilities {
+        let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(names, duels)?;
+        fit.notes.iter().for_each(|note| console.warn(note));
+        let (mean, covariance) = fit.abilities()?;
+        return Ok(watched(console, "drawing", &drawn, || ranking.of_abilities(&mean, &covariance))?);
+    }
+    let Arranged { items: table, duels, process, .. } = arranged;
+    let done = process.progress.clone();
+    let fit = watched(console, "fitting", &done, || process.fit(&table, &duels))?;
+    fit.warnings.iter().for_each(|warning| console.warn(warning));
+    if process.prior.utility > 0.0 {
+        let nested = fit.log_marginal_likelihood;
+        let evidence = watched(console, "comparing models", &done, || {
+            Evidence::beside(nested, &process, &table, &duels)
+        })?;
+        let found =
+            if evidence.cycles() < 1.0 { "a ranking explains these duels" } else { "there are cycles" };
+        console.note(format!(
+            "log marginal likelihood: nested {:.1}, a utility alone {:.1}, cycles alone {:.1}: {found}",
+            evidence.nested, evidence.utility, evidence.generalised
+        ));
+    }
+    let flow = fit.flow(&at_nobodys_home(items, table.columns())?)?;
+    let ranks = watched(console, "drawing", &drawn, || ranking.of(&flow))?;
+    if process.prior.utility > 0.0 {
+        let (low, middle, high) = ranks.cyclic_share_interval;
+        console.note(format!(
+            "cyclic share {:.4} of the posterior mean; of draws {middle:.3} ({low:.3} to {high:.3})",
+            ranks.cyclic_share
+        ));
+    }
+    Ok(ranks)
+}
+
+/// The items with the columns of a model that may know who they are and who is at home, which nobody is.
+fn at_nobodys_home(items: &Items, columns: &[Column]) -> Result<Table> {
+    let n = items.names.ids.len();
+    let mut values = Vec::with_capacity(n * columns.len());
+    for column in columns {
+        match (items.table.index_of(&column.name), column.name.as_str()) {
+            (Ok(j), _) => values.extend_from_slice(items.table.column(j)),
+            (_, ID) => values.extend((0..n).map(|i| i as f64)),
+            _ => values.extend(std::iter::repeat_n(0.0, n)),
+        }
+    }
+    Ok(Table::from_column_major(columns.to_vec(), n, values)?)
+}
+
 /// Reads, fits, draws and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
-    let (items, met) = args.learn.read(&console)?;
-    let plain = met.home.is_none()
-        && met.contexts.is_none()
-        && !args.learn.ability
-        && matches!(args.learn.landmarks, None | Some(Landmarks::Never));
-    if !plain || args.learn.ties != super::fit::Ties::Half {
-        let why = "a ranking is one of items alone: leave out --home, --ability, --contexts, --users, --landmarks and --ties model";
-        return Err(Failure::input(why));
-    }
+    let (items, met) = args.learn.read(args.effects.home.as_ref(), None, &console)?;
     let duels = duels(&items.names, &met)?;
-    described(&items.names, &duels, &console);
-    let process = args.learn.process(Model::Nested, &items.table, global.seed)?;
-    let done = process.progress.clone();
-    let fit = watched(&console, "fitting", &done, || process.fit(&items.table, &duels))?;
-    let evidence =
-        watched(&console, "comparing models", &done, || Evidence::of(&process, &items.table, &duels))?;
-    let found = if evidence.cycles() < 1.0 { "a ranking explains these duels" } else { "there are cycles" };
-    console.note(format!(
-        "log marginal likelihood: nested {:.1}, a utility alone {:.1}, cycles alone {:.1}: {found}",
-        evidence.nested, evidence.utility, evidence.generalised
-    ));
-    let ranking =
-        Ranking { draws: args.draws, triangles: args.circles, seed: global.seed, ..Ranking::default() };
-    let done = ranking.progress.clone();
-    let ranks = watched(&console, "drawing", &done, || ranking.of(&fit.flow(&items.table)?))?;
-    let (low, middle, high) = ranks.cyclic_share_interval;
-    console.note(format!(
-        "cyclic share {:.4} of the posterior mean; of draws {middle:.3} ({low:.3} to {high:.3})",
-        ranks.cyclic_share
-    ));
+    described(&items.names, &duels, items.table.width() == 0, &console);
+    let ranks = ranked(args, &items, &met, global.seed, &console)?;
     if items.names.ids.len() <= MOST {
         let found = SpecR::of(&duels, 40, global.seed, &AtomicBool::new(false))?;
         console.note(format!(

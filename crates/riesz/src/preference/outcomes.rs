@@ -1,0 +1,382 @@
+//! How tables record who won: a word or number a duel, the scores of both sides, or counts of wins.
+//!
+//! A column of words is read by one vocabulary, which has to know all of its cells, so that `L` is the left
+//! side beside `R` and a loss beside `W`. Where two vocabularies know all cells and disagree, the column is
+//! refused.
+
+use super::entrants::Home;
+use crate::error::{Error, Result};
+
+/// How the rows of a table record the outcomes of duels between a left and a right item. Missing cells are
+/// `None` or NaN.
+#[derive(Debug, Clone, Copy)]
+pub enum Record<'a> {
+    /// The left item won each of so many duels: a table of winners and losers.
+    Winners(usize),
+    /// A column of words or numbers, see [`OUTCOME_WORDS`].
+    Outcomes {
+        /// The column's name.
+        column: &'a str,
+        /// A cell a row.
+        cells: &'a [Option<String>],
+        /// The names of the left and of the right items, a row each, where outcomes may name the winner.
+        names: Option<[&'a [String]; 2]>,
+    },
+    /// The scores of both sides: the higher one wins, and equal ones are a tie.
+    Scores {
+        /// The names of the two columns.
+        columns: [&'a str; 2],
+        /// The scores of the left and of the right side.
+        scores: [&'a [f64]; 2],
+    },
+    /// How many duels each side won, and how many were ties: a row is many duels.
+    Wins {
+        /// The names of the columns of wins.
+        columns: [&'a str; 2],
+        /// The wins of the left and of the right side.
+        wins: [&'a [f64]; 2],
+        /// The name of the column of ties, and the ties.
+        ties: Option<(&'a str, &'a [f64])>,
+    },
+}
+
+/// What becomes of a row without an outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MissingOutcome {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It is left out.
+    Drop,
+}
+
+/// The duels of a table, ready for [`Duels::new`](super::Duels::new).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcomes {
+    /// The row of the table that each duel is of, ascending. A row of counts makes up to three: wins of
+    /// either side, and ties.
+    pub rows: Vec<usize>,
+    /// One a duel: 1 where the left item won, 0 where the right one did, ½ for a tie, or the share that the
+    /// left one won.
+    pub outcome: Vec<f64>,
+    /// One a duel: how much it counts; `None` where all count 1.
+    pub weight: Option<Vec<f64>>,
+    /// The number of duels, which counts say.
+    pub count: usize,
+    /// The rows without an outcome, which were left out.
+    pub missing: Vec<usize>,
+}
+
+/// The outcomes that a column may hold, for messages and help.
+pub const OUTCOME_WORDS: &str = "left, right or tie; win, loss or draw; W, L or D; home, away or draw; \
+    H, A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; \
+    1, 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name";
+
+/// Words for a tie in every vocabulary.
+const TIE: &[&str] =
+    &["tie", "tied", "draw", "drawn", "equal", "tie (bothbad)", "tie (both bad)", "bothbad", "both bad"];
+
+/// A cell of an unfinished game in chess's notation (PGN).
+const UNFINISHED: &str = "*";
+
+/// Words for the outcomes of duels.
+struct Vocabulary {
+    left: &'static [&'static str],
+    right: &'static [&'static str],
+    /// Besides [`TIE`].
+    tie: &'static [&'static str],
+}
+
+/// Words that mean the same in every column. Numbers from 0 to 1 and scores are read beside them.
+const WORDS: Vocabulary = Vocabulary {
+    left: &["left", "first", "win", "won", "home", "white", "model a", "true", "yes"],
+    right: &["right", "second", "loss", "lose", "lost", "away", "black", "model b", "false", "no"],
+    tie: &[],
+};
+
+/// Words whose meaning depends on the others of their column.
+const LETTERS: [Vocabulary; 4] = [
+    Vocabulary { left: &["w"], right: &["l"], tie: &["d", "t"] },
+    Vocabulary { left: &["l"], right: &["r"], tie: &["t"] },
+    Vocabulary { left: &["h"], right: &["a"], tie: &["d"] },
+    Vocabulary { left: &["a"], right: &["b"], tie: &["t", "c"] },
+];
+
+/// Numbers that are codes of an outcome, where they are not all from 0 to 1.
+const CODES: [Vocabulary; 2] = [
+    Vocabulary { left: &["1"], right: &["-1"], tie: &["0"] },
+    Vocabulary { left: &["1"], right: &["2"], tie: &["x"] },
+];
+
+impl Vocabulary {
+    fn read(&self, word: &str) -> Option<f64> {
+        if self.left.contains(&word) {
+            return Some(1.0);
+        }
+        if self.right.contains(&word) {
+            return Some(0.0);
+        }
+        (self.tie.contains(&word) || TIE.contains(&word)).then_some(0.5)
+    }
+}
+
+/// A cell in small letters, with plain hyphens, fractions and blanks.
+fn plain(cell: &str) -> String {
+    let one = |c: char| match c {
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => "-".to_string(),
+        '½' => "1/2".to_string(),
+        '_' | '\u{a0}' => " ".to_string(),
+        c => c.to_lowercase().collect(),
+    };
+    let text: String = cell.trim().chars().map(one).collect();
+    text.replace(" - ", "-").replace(" : ", ":")
+}
+
+/// A number, one half included.
+fn number(text: &str) -> Option<f64> {
+    if text == "1/2" {
+        return Some(0.5);
+    }
+    text.parse().ok().filter(|v: &f64| v.is_finite())
+}
+
+/// A whole number without its decimals, as codes are written: `1.0` is `1`.
+fn code(word: &str) -> String {
+    number(word).map_or_else(|| word.to_string(), |v| (v + 0.0).to_string())
+}
+
+/// Who won by the scores of the two sides.
+fn by_score(left: f64, right: f64) -> f64 {
+    match left.total_cmp(&right) {
+        _ if left == right => 0.5,
+        std::cmp::Ordering::Greater => 1.0,
+        _ => 0.0,
+    }
+}
+
+/// An unambiguous word, a share of a win, or a score such as `2-1`.
+fn by_word(word: &str) -> Option<f64> {
+    let share = || number(word).filter(|v| (0.0..=1.0).contains(v));
+    let score = || {
+        let (left, right) = word.split_once(['-', ':'])?;
+        let side = |text: &str| number(text).filter(|v| *v >= 0.0);
+        Some(by_score(side(left)?, side(right)?))
+    };
+    WORDS.read(word).or_else(share).or_else(score)
+}
+
+impl Record<'_> {
+    /// The number of rows.
+    fn rows(&self) -> usize {
+        match self {
+            Self::Winners(rows) => *rows,
+            Self::Outcomes { cells, .. } => cells.len(),
+            Self::Scores { scores: [left, _], .. } => left.len(),
+            Self::Wins { wins: [left, _], .. } => left.len(),
+        }
+    }
+
+    /// Reads the duels. `weight`, one a row, is what each of its duels counts, by default 1.
+    ///
+    /// # Errors
+    /// [`Error::Cell`] for a cell that is no outcome, one whose meaning is not clear, and a missing one
+    /// unless these are left out; [`Error::Shape`] for columns of different lengths; [`Error::TooFew`] where
+    /// no row has an outcome.
+    pub fn read(&self, weight: Option<&[f64]>, missing: MissingOutcome) -> Result<Outcomes> {
+        let rows = self.rows();
+        self.check_lengths(weight)?;
+        let mut out =
+            Outcomes { rows: Vec::new(), outcome: Vec::new(), weight: None, count: 0, missing: Vec::new() };
+        if let Self::Wins { columns, wins, ties } = self {
+            out.read_wins(*columns, *wins, *ties, weight)?;
+        } else {
+            let all = match self {
+                Self::Outcomes { column, cells, names } => words(column, cells, *names)?,
+                Self::Scores { scores: [left, right], .. } => {
+                    let known =
+                        |(l, r): (&f64, &f64)| (!(l.is_nan() || r.is_nan())).then(|| by_score(*l, *r));
+                    left.iter().zip(*right).map(known).collect()
+                }
+                _ => vec![Some(1.0); rows],
+            };
+            for (row, outcome) in all.into_iter().enumerate() {
+                match outcome {
+                    Some(outcome) => out.push(row, outcome),
+                    None => out.missing.push(row),
+                }
+            }
+            out.count = out.rows.len();
+            out.weight = weight.map(|all| out.rows.iter().map(|&row| all[row]).collect());
+        }
+        if let (Some(&row), MissingOutcome::Refuse) = (out.missing.first(), missing) {
+            return Err(self.missing_at(row, out.missing.len()));
+        }
+        if out.rows.is_empty() {
+            return Err(Error::TooFew {
+                what: "the list of duels with an outcome".into(),
+                needed: 1,
+                unit: "duel is",
+            });
+        }
+        Ok(out)
+    }
+
+    fn check_lengths(&self, weight: Option<&[f64]>) -> Result<()> {
+        let mut lengths: Vec<(&str, usize)> = weight.map(|all| ("weight", all.len())).into_iter().collect();
+        match self {
+            Self::Winners(_) | Self::Outcomes { names: None, .. } => {}
+            Self::Outcomes { names: Some([left, right]), .. } => {
+                lengths.extend([("left", left.len()), ("right", right.len())]);
+            }
+            Self::Scores { columns, scores: sides } | Self::Wins { columns, wins: sides, .. } => {
+                lengths.push((columns[1], sides[1].len()));
+            }
+        }
+        if let Self::Wins { ties: Some((name, ties)), .. } = self {
+            lengths.push((name, ties.len()));
+        }
+        let why = "one a row of duels";
+        lengths
+            .into_iter()
+            .try_for_each(|(name, found)| crate::error::sized(name, "entries", self.rows(), found, why))
+    }
+
+    /// Why a row without an outcome is refused.
+    fn missing_at(&self, row: usize, count: usize) -> Error {
+        let column = match self {
+            Self::Scores { columns, scores: [left, _] } => columns[usize::from(!left[row].is_nan())],
+            Self::Outcomes { column, .. } => column,
+            Self::Wins { columns, .. } => columns[0],
+            Self::Winners(_) => "winner",
+        };
+        let others = if count > 1 { format!(" ({count} rows have none)") } else { String::new() };
+        let problem = format!("the duel has no outcome{others}: fill it in, or leave such duels out");
+        Error::Cell { row, column: column.into(), value: String::new(), problem }
+    }
+}
+
+impl Outcomes {
+    fn push(&mut self, row: usize, outcome: f64) {
+        self.rows.push(row);
+        self.outcome.push(outcome);
+    }
+
+    /// Reads counts of wins and ties; a row without any of them is missing.
+    fn read_wins(
+        &mut self,
+        columns: [&str; 2],
+        wins: [&[f64]; 2],
+        ties: Option<(&str, &[f64])>,
+        weight: Option<&[f64]>,
+    ) -> Result<()> {
+        let mut weights = Vec::new();
+        let mut total = 0.0;
+        let sources = [(columns[0], wins[0], 1.0), (columns[1], wins[1], 0.0)];
+        let sources: Vec<(&str, &[f64], f64)> =
+            sources.into_iter().chain(ties.map(|(name, ties)| (name, ties, 0.5))).collect();
+        for row in 0..wins[0].len() {
+            if sources.iter().any(|(_, counts, _)| counts[row].is_nan()) {
+                self.missing.push(row);
+                continue;
+            }
+            for &(column, counts, outcome) in &sources {
+                let count = counts[row];
+                if !(count.is_finite() && count >= 0.0) {
+                    let problem = "a count of duels is a number, 0 or more".into();
+                    return Err(Error::Cell {
+                        row,
+                        column: column.into(),
+                        value: count.to_string(),
+                        problem,
+                    });
+                }
+                if count > 0.0 {
+                    self.push(row, outcome);
+                    weights.push(count * weight.map_or(1.0, |all| all[row]));
+                    total += count;
+                }
+            }
+        }
+        self.count = total.round() as usize;
+        self.weight = Some(weights);
+        Ok(())
+    }
+}
+
+/// Outcomes by the vocabulary that knows all cells.
+fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) -> Result<Vec<Option<f64>>> {
+    let plain: Vec<Option<String>> = cells.iter().map(|cell| cell.as_deref().map(plain)).collect();
+    let known = |word: &&String| word.as_str() != UNFINISHED;
+    let by = |read: &dyn Fn(&str) -> Option<f64>| -> Vec<Option<f64>> {
+        plain.iter().map(|word| word.as_ref().filter(known).and_then(|word| read(word))).collect()
+    };
+    let missing = |row: usize| plain[row].as_ref().filter(known).is_none();
+    let whole = |found: &Vec<Option<f64>>| (0..found.len()).all(|row| found[row].is_some() || missing(row));
+    let mut readings = vec![by(&by_word)];
+    readings.extend(LETTERS.iter().map(|own| by(&|word| own.read(word))));
+    let codes = CODES.iter().map(|own| by(&|word| own.read(&code(word))));
+    // Numbers from 0 to 1 are shares of a win; others may be codes.
+    if !whole(&readings[0]) {
+        readings.extend(codes);
+    }
+    if let Some([left, right]) = names {
+        let winner = |(row, cell): (usize, &Option<String>)| {
+            let name = cell.as_deref()?.trim();
+            match (left[row].trim() == name, right[row].trim() == name) {
+                (true, _) => Some(1.0),
+                (_, true) => Some(0.0),
+                _ => TIE.contains(&plain[row].as_deref()?).then_some(0.5),
+            }
+        };
+        readings.push(cells.iter().enumerate().map(winner).collect());
+    }
+    let candidates: Vec<&Vec<Option<f64>>> = readings.iter().filter(|own| whole(own)).collect();
+    let cell = |row: usize, problem: String| {
+        let value = cells[row].clone().unwrap_or_default();
+        Err(Error::Cell { row, column: column.into(), value, problem })
+    };
+    let Some(first) = candidates.first() else {
+        let count = |own: &Vec<Option<f64>>| own.iter().flatten().count();
+        // Of equals the first: the vocabulary of whole words.
+        let best = readings.iter().rev().max_by_key(|own| count(own)).unwrap_or(&readings[0]);
+        let row = (0..cells.len()).find(|&row| best[row].is_none() && !missing(row)).unwrap_or(0);
+        return cell(row, format!("the outcome of a duel is {OUTCOME_WORDS}"));
+    };
+    let disagree = |row: &usize| candidates.iter().any(|own| own[*row] != first[*row]);
+    if let Some(row) = (0..cells.len()).find(disagree) {
+        let meaning =
+            "the column's other cells do not say which side it stands for: write left, right or tie";
+        return cell(row, meaning.into());
+    }
+    Ok((*first).clone())
+}
+
+/// Who is at home in each duel: a cell is left, right, none, or the name of one of the two items; a missing
+/// one is none.
+///
+/// # Errors
+/// [`Error::Cell`].
+pub fn read_homes(
+    column: &str,
+    cells: &[Option<String>],
+    names: Option<[&[String]; 2]>,
+) -> Result<Vec<Home>> {
+    let side = |row: usize, cell: &str| match (plain(cell).as_str(), names) {
+        ("left", _) => Some(Home::Left),
+        ("right", _) => Some(Home::Right),
+        ("none" | "neutral" | "nobody", _) => Some(Home::Nobody),
+        (_, Some([left, _])) if left[row].trim() == cell.trim() => Some(Home::Left),
+        (_, Some([_, right])) if right[row].trim() == cell.trim() => Some(Home::Right),
+        _ => None,
+    };
+    let of = |(row, cell): (usize, &Option<String>)| {
+        let Some(cell) = cell else { return Ok(Home::Nobody) };
+        side(row, cell).ok_or_else(|| Error::Cell {
+            row,
+            column: column.into(),
+            value: cell.clone(),
+            problem: "the side at home is left, right or none, or the name of one of the two".into(),
+        })
+    };
+    cells.iter().enumerate().map(of).collect()
+}

@@ -1,0 +1,162 @@
+//! Whatever states an estimate and an interval: the estimate lies inside, on random small problems and in the
+//! far tails.
+
+use riesz::expansion::Link;
+use riesz::fit::{GaussianProcess, Tune};
+use riesz::linalg::Sparse;
+use riesz::prediction::Rates;
+use riesz::preference::{
+    AbilityRidge, BradleyTerry, Duels, Odds, PairKernel, PreferenceProcess, Rankability, Ranking, wide_rows,
+};
+use riesz::{Explainer, Game, Kernel, Matrix, Question, Table};
+
+use crate::common::Stream;
+
+/// An estimate and the ends of its interval.
+fn inside(what: &str, low: f64, estimate: f64, high: f64) {
+    assert!(low <= estimate && estimate <= high, "{what}: {estimate} is outside [{low}, {high}]");
+}
+
+fn sigma(g: f64) -> f64 {
+    1.0 / (1.0 + (-g).exp())
+}
+
+/// Items in one or two columns and some duels with ties.
+fn problem(seed: u64) -> (Table, Duels) {
+    let mut s = Stream(seed);
+    let items = s.normals(6, 2);
+    let (mut left, mut right, mut outcome) = (Vec::new(), Vec::new(), Vec::new());
+    while left.len() < 14 {
+        let (l, r) = ((s.uniform() * 6.0) as usize, (s.uniform() * 6.0) as usize);
+        if l != r {
+            left.push(l);
+            right.push(r);
+            outcome.push([1.0, 0.0, 0.5][(s.uniform() * 3.0) as usize]);
+        }
+    }
+    (items, Duels::new(6, &left, &right, &outcome, None).unwrap())
+}
+
+/// With a margin δ the log odds that the left item wins are g - δ, and their interval is that of g less δ.
+/// (The probability of a win once lay outside of its interval, as that forgot the margin.)
+#[test]
+fn the_probability_of_a_win_lies_in_its_interval() {
+    for seed in 0..12 {
+        let (items, duels) = problem(seed);
+        let pairs: Vec<(usize, usize)> =
+            (0..6).flat_map(|l| (0..6).map(move |r| (l, r))).filter(|(l, r)| l != r).collect();
+        for margin in [None, Some(0.2), Some(2.3)] {
+            for share in [0.5, 4.0, 2000.0] {
+                let kernel = Kernel::gaussian(&[1.0, 1.0]);
+                let prior = PairKernel::new(kernel, share, 0.3 * share);
+                let plain = PreferenceProcess::new(Kernel::constant(1.0));
+                let process = PreferenceProcess { prior, margin, tune: false, ..plain };
+                let fit = process.fit(&items, &duels).unwrap();
+                let rows = wide_rows(&items, &pairs).unwrap();
+                let odds = Odds::of(&fit.model, Some(&fit.covariance), &rows).unwrap();
+                let each = (0..pairs.len()).map(|i| [(i, 1.0)]);
+                let sums = Sparse::from_columns(pairs.len(), each).unwrap();
+                let of_sums = Odds::of_sums(&fit.model, Some(&fit.covariance), &rows, &sums).unwrap();
+                for (i, &(l, r)) in pairs.iter().enumerate() {
+                    for odds in [&odds, &of_sums] {
+                        let chance = odds.chance(i).unwrap();
+                        let [low, high] = chance.interval;
+                        inside("a win", low, chance.probability, high);
+                        let (mean, sd) = (odds.mean[i] - margin.unwrap_or(0.0), odds.sd.as_ref().unwrap()[i]);
+                        assert!((odds.log_odds(i) - mean).abs() < 1e-12);
+                        let ends = [-1.96, 1.96].map(|z| sigma(mean + z * sd));
+                        // The central interval, but where the mean of the probability lies beyond it.
+                        let central = [ends[0].min(chance.probability), ends[1].max(chance.probability)];
+                        assert!((low - central[0]).abs() < 1e-4 && (high - central[1]).abs() < 1e-4);
+                        // Somebody wins, or neither does.
+                        let other = pairs.iter().position(|pair| *pair == (r, l)).unwrap();
+                        let lost = odds.chance(other).unwrap().probability;
+                        let tie = chance.tie.unwrap_or(0.0);
+                        assert!((chance.probability + lost + tie - 1.0).abs() < 1e-9);
+                        assert_eq!(chance.tie.is_some(), margin.is_some());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_ranking(found: &Rankability) {
+    for i in 0..found.utility.len() {
+        let (low, high) = found.utility_interval[i];
+        inside("utility", low, found.utility[i], high);
+        let (low, high) = found.rank_interval[i];
+        inside("rank", low as f64, found.rank[i] as f64, high as f64);
+    }
+    let (low, middle, high) = found.cyclic_share_interval;
+    inside("cyclic share", low, middle, high);
+}
+
+#[test]
+fn utilities_and_places_lie_in_their_intervals() {
+    for seed in 0..8 {
+        let (items, duels) = problem(seed);
+        let prior = PairKernel::new(Kernel::gaussian(&[1.0, 1.0]), 2.0, 1.0);
+        let plain = PreferenceProcess::new(Kernel::constant(1.0));
+        let fit = PreferenceProcess { prior, tune: false, ..plain }.fit(&items, &duels).unwrap();
+        // Two draws lie on one side of the mean, half of the time.
+        for draws in [2, 64] {
+            let ranking = Ranking { draws, seed, ..Ranking::default() };
+            check_ranking(&ranking.of(&fit.flow(&items).unwrap()).unwrap());
+            let names: Vec<String> = (0..6).map(|i| i.to_string()).collect();
+            let fit = BradleyTerry::new(AbilityRidge::Fixed(0.5)).fit(&names, &duels).unwrap();
+            let (mean, covariance) = fit.abilities().unwrap();
+            check_ranking(&ranking.of_abilities(&mean, &covariance).unwrap());
+        }
+    }
+    // The best on average is hardly ever the first of many, of whom much less is known.
+    let mut covariance = Matrix::zeros(60, 60);
+    covariance.add_diagonal(|i| if i == 0 { 1e-6 } else { 1.0 });
+    let mean: Vec<f64> = (0..60).map(|i| if i == 0 { 0.01 } else { 0.0 }).collect();
+    let found = Ranking::default().of_abilities(&mean, &covariance).unwrap();
+    check_ranking(&found);
+    assert!(found.rank[0] == 1 && found.rank_interval[0].1 > 30, "{:?}", found.rank_interval[0]);
+}
+
+/// Rates are exponentials: the mean of a log-normal variable with a standard deviation above 3.92 lies above
+/// its central interval.
+#[test]
+fn rates_and_probabilities_lie_in_their_intervals() {
+    let mut s = Stream(3);
+    let (x, new) = (s.normals(12, 1), s.normals(9, 1));
+    let y = Matrix::column_vector((0..12).map(|i| x.get(i, 0).sin()).collect());
+    for scale in [0.5, 4.0, 25.0] {
+        let mut gp = GaussianProcess::new(scale * Kernel::gaussian(&[0.3]), 0.1);
+        gp.tune = Tune::Nothing;
+        let mut fit = gp.fit(&x, &y).unwrap();
+        for link in [Link::Identity, Link::Log, Link::Logit] {
+            fit.model.link = link;
+            let rates = Rates::of(&fit.posterior(), &new, 1.96).unwrap();
+            for i in 0..9 {
+                inside("mean", rates.low[i], rates.mean[i], rates.high[i]);
+                inside("median", rates.low[i], rates.median[i], rates.high[i]);
+            }
+        }
+    }
+}
+
+#[test]
+fn values_and_their_importance_lie_in_their_intervals() {
+    let mut s = Stream(4);
+    let x = s.normals(15, 3);
+    let y = Matrix::column_vector((0..15).map(|i| x.get(i, 0) * x.get(i, 1)).collect());
+    let mut gp = GaussianProcess::new(Kernel::gaussian(&[1.0, 1.0, 2.0]), 0.1);
+    gp.tune = Tune::Nothing;
+    let fit = gp.fit(&x, &y).unwrap();
+    let question = Question::from(Game::Interventional { background: x.clone().into() }).with_covariance();
+    let explainer = Explainer::new(&fit.model, question).unwrap();
+    let found = explainer.with_posterior(Some(&fit.covariance)).unwrap().explain(&x).unwrap();
+    for (value, [low, high]) in found.values.iter().zip(found.interval(0.95).unwrap()) {
+        inside("value", low, *value, high);
+    }
+    let importance = found.importance(0);
+    let ends = importance.interval(0.95).unwrap();
+    for (mean, [low, high]) in importance.mean_abs.iter().zip(&ends) {
+        inside("importance", *low, *mean, *high);
+    }
+}
