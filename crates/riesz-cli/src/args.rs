@@ -156,7 +156,7 @@ fn column_choices(text: &str) -> std::result::Result<ColumnChoices, String> {
         let kind = name.rsplit_once('=').map(|(column, kind)| (column.trim().to_string(), kind.trim()));
         let number = match &kind {
             Some((_, "number" | "numeric" | "numbers")) => true,
-            Some((_, "text" | "category" | "categorical")) => false,
+            Some((_, "text" | "category")) => false,
             _ => continue,
         };
         choices.extend(kind.map(|(column, _)| (column, number)));

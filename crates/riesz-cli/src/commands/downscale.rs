@@ -40,7 +40,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     match &args.command {
         Command::Fit(args) => fit::run(args, global, console),
         Command::Predict(args) => predict::run(args, global, console),
-        Command::Map(args) => map::run(args, global, console),
+        Command::Map(args) => map::run(args, console),
         Command::Explain(args) => explain::run(args, global, console),
         Command::Check(args) => check::run(args, global, console),
     }

@@ -692,7 +692,8 @@ fn teams_without_properties_have_a_home_and_ties() {
     let teams = ["A", "B", "C", "D"];
     let game = |k: usize| {
         let (h, a) = (k % 4, (k + 1 + k / 4 % 3) % 4);
-        let goals = (2 + (3 - h) / 2 + usize::from(k % 5 < 2), 1 + (3 - a) / 2 + usize::from(k % 3 == 0));
+        let goals =
+            (2 + (3 - h) / 2 + usize::from(k % 5 < 2), 1 + (3 - a) / 2 + usize::from(k.is_multiple_of(3)));
         format!("{},{},{},{}\n", teams[h], teams[a], goals.0, goals.1)
     };
     let games = (0..24).map(game).collect::<String>();

@@ -37,7 +37,7 @@ fn has_sequence(net: &Net, order: &[usize], k: usize, y: usize, measured: &Set, 
 }
 
 /// The g-formula of some steps at the treatments' values in `dose`.
-fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) -> f64 {
+pub fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) -> f64 {
     let covariates = steps.iter().fold(0, |all, step| all | mask(&step.adjust));
     let treatments = steps.iter().fold(0, |all, step| all | mask(std::slice::from_ref(&step.treatment)));
     let (x, t) = (dose & treatments, 1 << y);

@@ -8,6 +8,7 @@ use riesz::causal::{How, Identification, Query, Refusal, Strategy, identify};
 
 use crate::causal_formula;
 use crate::causal_graph::{Net, Set, below, draw, name, names, number, subsets};
+use crate::causal_sequential;
 use crate::causal_sets::{confound, is_back_door, is_front_door, some_effect};
 use crate::common::Stream;
 
@@ -121,6 +122,7 @@ fn fused(found: &Identification, studies: &[Vec<f64>], dose: usize, outcome: usi
                 causal_formula::value(formula, definitions, first, dose | a) * value(a)
             })
             .sum(),
+        How::Sequential { steps } => causal_sequential::g_formula(steps, first, dose, outcome),
         other => panic!("{other:?}"),
     }
 }

@@ -10,7 +10,7 @@ use riesz_report::{PlotOptions, render_map};
 use super::page::{self, PageArgs};
 use super::predict::posterior_of;
 use super::rows::{Given, background_of, explainer, facts, rows_of};
-use crate::args::{FeatureArgs, Format, Global, TableArgs};
+use crate::args::{FeatureArgs, Format, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::models::read_model;
@@ -65,7 +65,7 @@ pub struct Args {
 }
 
 /// Reads, computes and draws.
-pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
+pub fn run(args: &Args, console: Console) -> Result<()> {
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("say where to write the picture or page: -o FILE, .svg, .png or .html"));
     };
