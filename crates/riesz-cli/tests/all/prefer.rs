@@ -251,7 +251,7 @@ fn duels_have_sides_contexts_and_ties() {
     let chance = |words: &str| -> f64 {
         let (table, _) =
             place.good(&format!("prefer predict m.riesz items.csv --left p7 --right p0 {words}"));
-        table.lines().nth(1).unwrap().split(',').nth(4).unwrap().parse().unwrap()
+        column(&table, "probability")[0]
     };
     // p7 has skill 9, p0 has 0.
     assert!(chance("--context place=outdoors") > 0.6 && chance("--context place=indoors") < 0.4);
@@ -284,7 +284,7 @@ fn duels_have_sides_contexts_and_ties() {
     let odds = |model: &str| -> Vec<f64> {
         let at = "--left p7 --context place=outdoors --at-home left";
         let (table, _) = place.good(&format!("prefer predict {model} items.csv {at}"));
-        table.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect()
+        column(&table, "log_odds")
     };
     let (dense, through) = (odds("d.riesz"), odds("l.riesz"));
     assert!(
@@ -586,13 +586,13 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
 fn duels_are_read_as_people_have_them() {
     let place = Place::new();
     let ends: Vec<(&str, &str, f64)> = vec![
-        ("a", "b", 1.0),
-        ("b", "c", 1.0),
-        ("c", "a", 0.0),
-        ("b", "a", 1.0),
-        ("c", "b", 0.5),
-        ("a", "c", 1.0),
-        ("c", "a", 1.0),
+        ("ann", "bob", 1.0),
+        ("bob", "cid", 1.0),
+        ("cid", "ann", 0.0),
+        ("bob", "ann", 1.0),
+        ("cid", "bob", 0.5),
+        ("ann", "cid", 1.0),
+        ("cid", "ann", 1.0),
     ];
     let table = |words: [&str; 3], name: bool| -> String {
         let line = |(l, r, won): &(&str, &str, f64)| {
@@ -637,13 +637,13 @@ fn duels_are_read_as_people_have_them() {
     let score = |(l, r, won): &(&str, &str, f64)| format!("{l},{r},{},{}\n", 1.0 + won, 2.0 - won);
     place.write("d.csv", format!("one,other,here,there\n{}", ends.iter().map(score).collect::<String>()));
     assert_eq!(place.good(&format!("{rank} --scores here,there")).0, expected);
-    let counts = "one,other,w,l,t\na,b,1,1,0\nb,c,1,0,1\nc,a,1,2,0\n";
+    let counts = "one,other,w,l,t\nann,bob,1,1,0\nbob,cid,1,0,1\ncid,ann,1,2,0\n";
     place.write("d.csv", counts);
     let (found, said) = place.good(&format!("{rank} --wins w,l,t"));
     assert_eq!(found, expected);
     assert!(said.contains("7 duels (3 pairs met)"), "{said}");
     // A table of names is a table of items without columns.
-    place.write("names.csv", "name\na\nb\nc\n");
+    place.write("names.csv", "name\nann\nbob\ncid\n");
     assert_eq!(
         place.good(&rank.replace("d.csv", "names.csv d.csv").replace("--sides", "--wins w,l,t --sides")).0,
         expected
