@@ -182,9 +182,7 @@ def _matched(columns: list, names: list[str] | None, known: list[str], named: bo
     return [columns[names.index(name)] for name in known]
 
 
-def _levels(
-    cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str, choice: str | None = None
-) -> list[str] | None:
+def _levels(cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str, choice: str | None = None) -> list[str] | None:
     """All levels of a column that is not one of numbers; ``choice`` is what the user says that it is."""
     if choice != "text" and not any(category or _is_text(column) for _, (column, category) in cells):
         return None

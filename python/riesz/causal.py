@@ -161,8 +161,8 @@ def identify(
     names, by a study's number from 1 or as ``"study 2"``, variables that come about differently in it.
 
     With one study, several treatments are also adjusted for one after the other (sequential back-door): see ``steps``. An effect
-    that no adjustment gives, but another formula does, has ``how="formula"``. Raises `NotIdentifiedError`, a ``ValueError``, with a
-    path that stays open and what would help, if no formula gives it.
+    that no adjustment gives, but another formula does, has ``how="formula"``. Raises `NotIdentifiedError`, a ``ValueError``,
+    with a path that stays open and what would help, if no formula gives it.
     """
     return answered(*asked(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
 
@@ -287,7 +287,8 @@ def read_graph(graph: Any) -> GraphParts:
     >>> read_graph("[Z][X|Z][Y|X:Z]").arrows
     (('Z', 'X'), ('Z', 'Y'), ('X', 'Y'))
     """
-    return GraphParts(*(tuple(part) for part in _core.graph_parts(graph_text(graph))))
+    variables, latent, arrows, confounded = _core.graph_parts(graph_text(graph))
+    return GraphParts(tuple(variables), tuple(latent), tuple(arrows), tuple(confounded))
 
 
 def d_separated(graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()) -> bool:
@@ -313,7 +314,7 @@ def _study(key: int | str) -> int:
 
 def _hedge(answer: dict[str, Any]) -> Hedge:
     pairs = tuple((a, b) for a, b in answer["confounded"])
-    return Hedge(*(tuple(answer[part]) for part in ("larger", "smaller", "treatments")), pairs)
+    return Hedge(tuple(answer["larger"]), tuple(answer["smaller"]), tuple(answer["treatments"]), pairs)
 
 
 def _identification(answer: dict[str, Any], says: str) -> Identification:

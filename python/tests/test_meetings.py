@@ -166,7 +166,7 @@ def test_bags_are_means_of_their_members():
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"home": ["up"] * COUNT}, "it is 'left', 'right', or 'none'"),
+        ({"home": ["up"] * COUNT}, "the side at home is left, right or none"),
         ({"home": ["left"]}, "one a duel"),
         ({"home": ["none"] * COUNT}, "nobody in all duels"),
         ({"home": np.where(WON == 1, "left", "right")}, "a side that won all 160 duels"),

@@ -8,11 +8,11 @@ import riesz
 from riesz.preference import PairClassifier
 from riesz.rankability import compare_models, rankability, spec_r
 
-LEFT = ["a", "b", "c", "b", "c", "a", "c", "d", "a"]
-RIGHT = ["b", "c", "a", "a", "b", "c", "a", "a", "d"]
+LEFT = ["ann", "bob", "cid", "bob", "cid", "ann", "cid", "dee", "ann"]
+RIGHT = ["bob", "cid", "ann", "ann", "bob", "cid", "ann", "ann", "dee"]
 ENDS = [1.0, 1.0, 0.0, 1.0, 0.5, 1.0, 1.0, 0.0, 0.5]
 DUELS = pd.DataFrame({"left": LEFT, "right": RIGHT})
-ITEMS = pd.DataFrame({"x": [3.0, 2.0, 1.0, 0.5]}, index=["a", "b", "c", "d"])
+ITEMS = pd.DataFrame({"x": [3.0, 2.0, 1.0, 0.5]}, index=["ann", "bob", "cid", "dee"])
 
 
 def words(left, right, tie):
@@ -138,7 +138,7 @@ def test_counts_are_those_of_bradley_and_terry():
 def test_a_leaderboard_takes_nothing_but_duels():
     model = riesz.PreferenceClassifier("bradley_terry", ridge=0.5).fit(None, DUELS, outcome=ENDS)
     found = rankability(model, n_draws=4000, random_state=0)
-    assert sorted(found.items) == ["a", "b", "c", "d"]
+    assert sorted(found.items) == ["ann", "bob", "cid", "dee"]
     mean = np.array([model.abilities_[name] for name in found.items])
     np.testing.assert_allclose(found.utility, mean - mean.mean(), atol=1e-9)
     np.testing.assert_array_equal(found.rank, 1 + (mean[:, None] < mean).sum(axis=1))
@@ -154,7 +154,7 @@ def test_a_leaderboard_takes_nothing_but_duels():
     sd = np.sqrt(np.diag(centred @ covariance @ centred))
     np.testing.assert_allclose(found.utility_interval[:, 1], found.utility + 1.96 * sd, atol=0.12)
     with pytest.raises(ValueError, match="leave them out"):
-        rankability(model, ["a", "b"])
+        rankability(model, ["ann", "bob"])
 
 
 def test_abilities_and_homes_are_ranked():

@@ -106,7 +106,7 @@ def test_bags_are_means_of_their_members():
     duel = why.duels[0]
     assert (duel.left, duel.right) == ("A", "B") and duel.probability == pytest.approx(chance[0, 1], abs=1e-12)
     assert why.predictions[0] == pytest.approx(log_odds[0], abs=1e-12)
-    low, high = 1 / (1 + np.exp(-(log_odds[0] + 1.96 * np.array([-1, 1]) * sd[0])))
+    low, high = 1 / (1 + np.exp(-(log_odds[0] + 1.959963984540054 * np.array([-1, 1]) * sd[0])))
     assert duel.interval == pytest.approx((low, high), abs=1e-9)
     assert why.certificate.holds and "members" in why.provenance.run["bags"]
     turned = MODEL.explain_bags(ITEMS, MEMBERS, [("B", "A")], ZERO, game="baseline")
