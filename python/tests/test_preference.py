@@ -108,7 +108,7 @@ def test_files_keep_it(tmp_path):
         ({"duels": [[0, 1, 2]]}, "each is a pair of items"),
         ({"duels": [[1, 1]]}, "meets itself"),
         ({"outcome": [1.0]}, "one entry for each of the"),
-        ({"outcome": WON + 1}, "is '2': the outcome of a duel is left, right or tie"),
+        ({"outcome": WON + 1}, "is '2.0': the outcome of a duel is left, right or tie"),
         ({"model": "best"}, "'nested', 'utility', 'generalised'"),
         ({"items": np.where(ITEMS > 2, np.nan, ITEMS)}, "items"),
         ({"items": pd.DataFrame(ITEMS, index=[f"i{i}" for i in range(25)])}, "not in the index of items"),
