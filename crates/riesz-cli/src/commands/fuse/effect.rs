@@ -174,6 +174,7 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input(format!("{}: the name of a page ends in .html", page.display())));
     }
     let read = args.studies.read()?;
+    read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
     let (at, estimand) = (treatments(args, read.first())?, estimand(args, read.first())?);
     let asked = whom(args, read.first())?;
     let learnt = read.learn(&args.studies, global, &console)?;
