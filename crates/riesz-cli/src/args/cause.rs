@@ -80,13 +80,17 @@ fn differing(given: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<S
 pub fn read_graph(path: &Path) -> Result<Graph> {
     let name = name_of(path);
     let text = String::from_utf8(read_file(path)?).map_err(|_| {
-        Failure::input(format!("{name}: this is not text: give a graph as text, DOT or DAGitty's"))
+        Failure::input(format!(
+            "{name}: this is not text: give a graph as text, as GML, JSON, DOT or DAGitty's for example"
+        ))
     })?;
     Graph::parse(&text).map_err(|e| Failure::from(e).about(&name))
 }
 
-/// The graph in a file, or in the words themselves if these have arrows.
+/// The graph in a file, or in the words themselves if these have arrows or are of another format.
 pub fn graph_of(words: &str) -> Result<Graph> {
-    let is_text = ["->", "<-", "{"].iter().any(|sign| words.contains(sign)) && !Path::new(words).exists();
+    let signs = ["->", "<-", "→", "←", "↔", "{", " ~", "~ ", "\n"];
+    let has_sign = signs.iter().any(|sign| words.contains(sign)) || words.starts_with('[');
+    let is_text = has_sign && !Path::new(words).exists();
     if is_text { Ok(Graph::parse(words)?) } else { read_graph(Path::new(words)) }
 }

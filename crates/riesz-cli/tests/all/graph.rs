@@ -109,3 +109,114 @@ fn refusals_are_one_sentence() {
     place.bad(&format!("{ASKED} --studies none.csv"), "there is no such file");
     place.bad(&format!("{ASKED} --measured statin --randomized --adjust age"), "cannot be used with");
 }
+
+/// Asks of the effect of X on Y where the variables of `measured` are columns.
+fn asked(place: &Place, file: &str, measured: &str) -> String {
+    let (out, _) = place.good(&format!("graph check {file} --treatment X --outcome Y --measured {measured}"));
+    out
+}
+
+#[test]
+fn other_formulas_than_adjustments_are_shown() {
+    let place = Place::new();
+    place.write("napkin.txt", "W1 -> W2 -> X -> Y; W1 <-> X; W1 <-> Y");
+    place.write(
+        "tian.txt",
+        "X -> Z1 -> Y; Z2 -> X; Z2 -> Z1; Z2 -> Z3 -> Y; X <-> Y; X <-> Z2; X <-> Z3; Y <-> Z2",
+    );
+    let formula =
+        "P(Y | do(X)) = [Σ_W1 P(W1) P(X, Y | W1, W2)] / [Σ_W1 P(W1) P(X | W1, W2)], for any value of W2";
+    let out = asked(&place, "napkin.txt", "W1,W2,X,Y");
+    let first = out.lines().next().unwrap();
+    assert_eq!(first, format!("identified, but not by an adjustment that riesz estimates: {formula}"));
+    let out = asked(&place, "tian.txt", "X,Y,Z1,Z2,Z3");
+    assert!(
+        out.starts_with("identified, but not by an adjustment that riesz estimates: P(Y | do(X)) = "),
+        "{out}"
+    );
+    let (out, _) = place.good(
+        "graph check napkin.txt --treatment X --outcome Y --measured W1,W2,X,Y --format json -o answer.json",
+    );
+    assert!(out.is_empty());
+    let answer: Value = serde_json::from_str(&place.read("answer.json")).unwrap();
+    assert_eq!(answer["identified"], true);
+    assert_eq!(answer["how"]["way"], "formula");
+    assert_eq!(answer["how"]["formula"], formula);
+    assert_eq!(answer["how"]["expression"]["any_value"], serde_json::json!(["W2"]));
+    assert!(answer["how"]["expression"]["formula"]["quotient"]["numerator"]["sum"]["over"].is_array());
+    place.write("s1.csv", "W1,W2,X,M\n1,2,3,4\n");
+    place.write("s2.csv", "M,Y\n1,2\n");
+    place.write("mediated.txt", "W1 -> W2 -> X -> M -> Y; W1 <-> X; W1 <-> M");
+    place.bad(
+        "fuse s1.csv s2.csv --graph mediated.txt --treatment X --outcome Y",
+        "the effect of X on Y is identified, but not by an adjustment that riesz estimates: P(M | do(X)) = ",
+    );
+}
+
+#[test]
+fn what_is_not_identified_has_a_hedge_and_perhaps_an_instrument() {
+    let place = Place::new();
+    place.write("iv.txt", "Z -> X; X -> Y; X <-> Y");
+    let words = "graph check iv.txt --treatment X --outcome Y --measured Z,X,Y";
+    place.bad(
+        words,
+        "the effect of X on Y is not identified in study 1, neither by back-door (adjusting for Z) nor by front-door nor by \
+         any other formula, because the hidden common causes X <-> Y connect X with Y (a hedge: {X, Y} and {Y}): X <-> Y \
+         stays open; measuring what is behind X <-> Y in study 1 would help; Z is an instrument for X, which gives the \
+         effect if that is linear (two-stage least squares), but riesz does not estimate this",
+    );
+    let output = place.run_with(&format!("{words} --format json"), "");
+    assert_eq!(output.status.code(), Some(2));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["identified"], false);
+    assert_eq!(answer["hedge"]["larger"], serde_json::json!(["X", "Y"]));
+    assert_eq!(answer["hedge"]["smaller"], serde_json::json!(["Y"]));
+    assert_eq!(answer["instrument"], serde_json::json!({ "variable": "Z", "given": [] }));
+    assert!(answer["says"].as_str().unwrap().contains("is not identified"));
+}
+
+#[test]
+fn graphs_of_other_packages_are_read_from_files() {
+    let place = Place::new();
+    for (file, text) in [
+        (
+            "g.gml",
+            "graph [\n  directed 1\n  node [ id 0 label \"Z\" ]\n  node [ id 1 label \"X\" ]\n  node [ id 2 label \"Y\" ]\n  \
+             edge [ source 0 target 1 ]\n  edge [ source 0 target 2 ]\n  edge [ source 1 target 2 ]\n]\n",
+        ),
+        ("bnlearn.txt", "[Z][X|Z][Y|X:Z]\n"),
+        (
+            "g.json",
+            "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"X\"}, {\"id\": \"Y\"}, {\"id\": \"Z\"}], \
+             \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
+        ),
+        ("g.csv", ",X,Y,Z\nX,0,1,0\nY,0,0,0\nZ,1,1,0\n"),
+        ("arrows.txt", "X -> Y; Z → X; Z → Y"),
+        ("model.lav", "X ~ Z\nY ~ X + Z\n"),
+        ("tetrad.txt", "Graph Nodes:\nX;Y;Z\n\nGraph Edges:\n1. X --> Y\n2. Z --> X\n3. Z --> Y\n"),
+    ] {
+        place.write(file, text);
+        let out = asked(&place, file, "X,Y,Z");
+        assert!(out.starts_with("back-door, adjusting for Z\n"), "{file}: {out}");
+    }
+    let (_, err) = place.good("graph check g.csv --treatment X --outcome Y --measured X,Y,Z");
+    assert!(
+        err.contains("warning: the graph is an adjacency matrix: rows are taken for causes of columns"),
+        "{err}"
+    );
+    place.write("open.txt", "Graph Nodes:\nX;Y\n\nGraph Edges:\n1. X o-> Y\n");
+    place.bad(
+        "graph check open.txt --treatment X --outcome Y --measured X,Y",
+        "open.txt: Tetrad graph, line 5: the data leave the direction of 'X o-> Y' open",
+    );
+}
+
+#[test]
+fn all_variables_that_are_not_latent_are_measured_by_default() {
+    let place = Place::new();
+    place.write("g.txt", "Z -> X; Z -> Y; X -> Y");
+    let (out, _) = place.good("graph check g.txt --treatment X --outcome Y");
+    assert!(out.starts_with("back-door, adjusting for Z"), "{out}");
+    place.write("l.txt", "dag { Z [latent]; Z -> X; Z -> Y; X -> Y }");
+    place.bad("graph check l.txt --treatment X --outcome Y", "is not identified");
+}

@@ -220,6 +220,7 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input(format!("{}: the name of a page ends in .html", page.display())));
     }
     let read = args.studies.read()?;
+    read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
     let known = read.treatments()?;
     let (at, estimand) = (treatments(args, &known)?, estimand(args, &known)?);
     let asked = whom(args, &known, read.covariates()?.as_ref())?;

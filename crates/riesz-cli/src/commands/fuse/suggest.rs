@@ -126,6 +126,7 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
     let path = args.output.as_deref();
     let form = form(args, global)?;
     let read = args.studies.read()?;
+    read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
     let trials = tried(args, &read)?;
     let (domain, costs) = choices(args, &read.treatments()?)?;
     let learnt = read.learn(&args.studies, global, &console)?;
