@@ -64,3 +64,17 @@ def test_values_importance_and_shares_of_variance(seed):
     sobol = riesz.sobol_indices(model, X, posterior=True, draws=3)
     for name, (low, high) in sobol.interval().items():
         inside(getattr(sobol, name), low, high)
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_effects(draws):
+    rng = np.random.default_rng(draws)
+    age = rng.normal(size=60)
+    dose = age + rng.normal(size=60)
+    table = pd.DataFrame({"age": age, "dose": dose, "y": np.sin(dose) + age + 0.3 * rng.normal(size=60)})
+    graph = "age -> dose; age -> y; dose -> y"
+    effect = riesz.CausalEffect(graph, treatment="dose", outcome="y", draws=draws, random_state=0).fit(table)
+    doses = np.linspace(-2, 2, 5)
+    for found in (effect.effect(doses), effect.effect(doses, baseline=0.0)):
+        inside(found.mean, *found.interval())
+        inside(found.mean, *found.interval(draws=30, random_state=0))

@@ -102,3 +102,25 @@ pub fn cells(text: &str) -> Vec<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     reader.records().map(|r| r.unwrap().iter().map(String::from).collect()).collect()
 }
+
+/// Every estimate of a table lies in the interval beside it: `x` from `x_low` to `x_high`, or `mean` from `low` to
+/// `high`. There is one at least.
+pub fn estimates_lie_in_their_intervals(table: &str) {
+    let rows = cells(table);
+    let place = |name: &str| rows[0].iter().position(|own| own == name);
+    let prefixes = rows[0].iter().filter_map(|name| name.strip_suffix("_low"));
+    let mut triples: Vec<[String; 3]> =
+        prefixes.map(|x| [format!("{x}_low"), x.to_string(), format!("{x}_high")]).collect();
+    if place("low").is_some() {
+        triples.push(["low", "mean", "high"].map(String::from));
+    }
+    let found = triples.iter().map(|names| names.each_ref().map(|name| place(name)));
+    let found: Vec<[usize; 3]> = found.filter_map(|[l, x, h]| Some([l?, x?, h?])).collect();
+    assert!(!found.is_empty(), "{table}");
+    for [low, estimate, high] in found {
+        for row in &rows[1..] {
+            let [low, estimate, high] = [low, estimate, high].map(|at| number(&row[at]));
+            assert!(low <= estimate && estimate <= high, "{}: {}", rows[0].join(","), row.join(","));
+        }
+    }
+}

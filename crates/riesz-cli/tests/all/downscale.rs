@@ -10,7 +10,7 @@ use riesz::kernel::{KernelExpression, Units};
 use riesz::{Column, Explainer, Kernel, Matrix, Rates, Table};
 use riesz_report::{PlotOptions, render_map};
 
-use crate::common::{Place, cells, number};
+use crate::common::{Place, cells, estimates_lie_in_their_intervals, number};
 
 pub const LEARN: &str = "rows.csv bags.csv --bag district --target rate --weight people";
 
@@ -133,6 +133,7 @@ pub fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeftOut) 
 /// What `predict` says of the rows is what the library's fit says.
 fn predicted(place: &Place, fit: &AggregateFit, rows: &Table, target: &str) {
     let (text, _) = place.good("downscale predict m.riesz rows.csv");
+    estimates_lie_in_their_intervals(&text);
     let found = cells(&text);
     let names = ["", "_std", "_low", "_high"].map(|end| format!("{target}{end}"));
     assert_eq!(found[0][1..], names);

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::common::Place;
+use crate::common::{Place, estimates_lie_in_their_intervals};
 use crate::fuse::columns;
 
 /// Tables of linear models whose effects are known, and one of two classes.
@@ -71,12 +71,14 @@ fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     let ask = "effect sequential.csv --graph sequential.txt --outcome Y --draws 2";
     let joint = format!("{ask} --treatment A0,A1");
     let (text, _) = place.good(&format!("{joint} --at plans.csv --baseline A0=0,A1=0 --format csv"));
+    estimates_lie_in_their_intervals(&text);
     let told = columns(&text);
     for (k, truth) in [0.0, 2.0, 2.05, 4.05].into_iter().enumerate() {
         let (mean, sd) = (told["mean"][k], told["sd"][k]);
         assert!((mean - truth).abs() < 4.0 * sd + 1e-9 && sd < 0.5, "{mean} ± {sd}, in truth {truth}");
     }
     let (text, _) = place.good(&format!("{ask} --treatment A1 --slope A1 --format csv"));
+    estimates_lie_in_their_intervals(&text);
     let told = columns(&text);
     let (mean, sd) = (told["mean"][25], told["sd"][25]);
     assert!((mean - 2.0).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}");

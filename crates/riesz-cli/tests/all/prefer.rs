@@ -2,7 +2,7 @@
 
 use riesz::format::explanation::read;
 
-use crate::common::Place;
+use crate::common::{Place, estimates_lie_in_their_intervals};
 
 /// Nine items on a circle, each of which beats the next two; and their sizes, by which nobody wins.
 fn circle() -> Place {
@@ -505,22 +505,6 @@ fn rankings_and_clusters_are_drawn() {
     );
     place.bad(&format!("{rank} ladder.jpg"), "ends in .svg or .png");
     place.bad("prefer cluster items.csv duels.csv --plot m.txt", "ends in .svg or .png");
-}
-
-/// Every estimate of a table lies in the interval beside it: `x` from `x_low` to `x_high`.
-fn estimates_lie_in_their_intervals(table: &str) {
-    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
-    let place = |name: &str| rows[0].iter().position(|own| *own == name);
-    let estimates: Vec<&str> = rows[0].iter().filter_map(|name| name.strip_suffix("_low")).collect();
-    assert!(!estimates.is_empty(), "{table}");
-    for name in estimates {
-        let [low, at, high] = [format!("{name}_low"), name.to_string(), format!("{name}_high")]
-            .map(|name| place(&name).unwrap());
-        for row in &rows[1..] {
-            let number = |at: usize| row[at].parse::<f64>().unwrap();
-            assert!(number(low) <= number(at) && number(at) <= number(high), "{name}: {}", row.join(","));
-        }
-    }
 }
 
 /// The numbers of a table's column.
