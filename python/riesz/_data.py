@@ -10,8 +10,11 @@ import numpy as np
 from . import _core
 
 
-def collected(X: Any) -> Any:
-    """The rows of a query that has not run yet (polars' ``LazyFrame``); anything else as it is."""
+def collected(X: Any, what: str = "X") -> Any:
+    """The rows of a query that has not run yet (polars' ``LazyFrame``); anything else as it is, but for masked arrays, whose
+    masks numpy's functions forget."""
+    if np.ma.is_masked(X):
+        raise ValueError(f"{what} has masked cells, which would be taken for numbers: fill them in, or leave their rows out")
     return X.collect() if type(X).__name__ == "LazyFrame" else X
 
 
@@ -72,9 +75,7 @@ def as_cells(X: Any, what: str = "X") -> np.ndarray:
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     elif hasattr(X, "to_numpy"):
         X = X.to_numpy()
-    if np.ma.is_masked(X):
-        raise ValueError(f"{what} has masked cells, which would be taken for numbers: fill them in, or leave their rows out")
-    cells = np.asarray(X)
+    cells = np.asarray(collected(X, what))
     if cells.ndim == 0:
         kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
         raise ValueError(f"{what} is a {kind}: give an array or data frame of rows, as the data that a shap masker was made of")

@@ -140,7 +140,7 @@ def warn_of_numbers(names: list[str], numbers: np.ndarray, stacklevel: int) -> N
 
 def _columns(X: Any, what: str) -> tuple[list[str] | None, list[tuple[np.ndarray, bool]]]:
     """Names, and the cells of each column beside whether their type says that they are categories."""
-    X = collected(X)
+    X = collected(X, what)
     names = names_of(X)
     if names is not None:
         twice = next((name for name in names if names.count(name) > 1), None)

@@ -106,3 +106,30 @@ def test_large_whole_numbers_keep_their_digits():
     with pytest.warns(UserWarning, match=r"larger than 2\^53"):
         model = riesz.SVR().fit(X, np.arange(30.0))
     assert model._levels == [["9007199254740993", "9007199254740995", "9007199254740997"]]
+
+
+def test_masks_are_not_forgotten(frame):
+    cells = np.ma.masked_array(frame[["a", "b"]].to_numpy(), mask=False)
+    riesz.SVR().fit(cells, frame["y"])
+    cells[3, 1] = np.ma.masked
+    for use in (
+        lambda: riesz.SVR().fit(cells, frame["y"]),
+        lambda: riesz.SVR().fit(cells.filled(0.0), frame["y"]).predict(cells),
+        lambda: riesz.mmd_test(cells, cells),
+        lambda: riesz.hsic_test(cells[:, 1], frame["y"]),
+    ):
+        with pytest.raises(ValueError, match="has masked cells"):
+            use()
+
+
+def test_index_and_memory_layout_do_not_matter(frame):
+    X, y = frame[["a", "b"]], frame["y"]
+    expected = riesz.SVR().fit(X, y).predict(X)
+    order = np.random.default_rng(0).permutation(60)
+    shuffled = riesz.SVR().fit(X.set_index(order), y.to_numpy())
+    np.testing.assert_array_equal(shuffled.predict(X), expected)
+    cells = X.to_numpy()
+    fixed = cells.copy()
+    fixed.setflags(write=False)
+    for same in (np.asfortranarray(cells), np.repeat(cells, 2, axis=1)[:, ::2], fixed):
+        np.testing.assert_array_equal(riesz.SVR().fit(same, y).predict(same), expected)
