@@ -120,6 +120,9 @@ def text_tables():
 
     table("one-word.csv", csv(a=["1", "x", "3", "4"]), a=refused("holds numbers, but its row 2 (line 3) is 'x'"))
     table("decimal-commas.csv", csv(a=["1,5", "2,25"]), a=refused("give --decimal ,"))
+    table("decimal-commas-grouped.csv", "a;b\n1.234,50;1\n0,75;2\n", a=refused("give --decimal ,"), b=numbers(1, 2))
+    points = "holds numbers with points between thousands (row 1 (line 2) is '1.234.567'): give --decimal ,"
+    table("thousands-by-point.csv", csv(a=["1.234.567", "12.345"]), a=refused(points))
     table("dates.csv", csv(a=["2024-01-05", "2024-02-05"]), a=refused("holds dates or times"))
     table("dates-german.csv", csv(a=["5.1.2024", "6.2.2024"]), a=refused("holds dates or times"))
     table("some-units.csv", csv(a=["5%", "0.07"]), a=refused("different units"))

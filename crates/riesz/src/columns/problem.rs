@@ -98,8 +98,9 @@ impl Problem {
         };
         match &self.kind {
             ProblemKind::DecimalComma => format!(
-                "column '{column}' holds numbers with decimal commas ({place} is '{cell}'): give {} \
-                 (or {as_text} if they are names)",
+                "column '{column}' holds numbers with {} ({place} is '{cell}'): give {} (or {as_text} if they are \
+                 names)",
+                if cell.contains(',') { "decimal commas" } else { "points between thousands" },
                 front.decimal(',')
             ),
             ProblemKind::NoDecimalComma => format!(

@@ -208,9 +208,12 @@ impl Profile {
         self.dates += u64::from(is_date(text));
         self.booleans += u64::from(is_boolean(text));
         match self.format.mark {
-            DecimalMark::Point => self.decimal_commas += u64::from(has_decimal_comma(text)),
+            DecimalMark::Point => {
+                let comma = has_decimal_comma(text) || parse_number(text, DecimalMark::Comma).is_some();
+                self.decimal_commas += u64::from(comma);
+            }
             DecimalMark::Comma => {
-                if parse_number(text, DecimalMark::Point).is_some_and(|n| n.unit.is_none()) {
+                if parse_number(text, DecimalMark::Point).is_some() {
                     self.written_with_points.add(row, text, 0.0);
                 }
             }
@@ -464,6 +467,12 @@ mod tests {
     fn doubtful_columns_are_refused() {
         use DecimalMark::{Comma, Point};
         assert_eq!(refused(&["1,5", "2,25"], Point), ProblemKind::DecimalComma);
+        for cells in
+            [&["1.234,50", "0,5"][..], &["1.234.567", "12.345"], &["1.234,50 \u{20ac}", "7,25 \u{20ac}"]]
+        {
+            assert_eq!(refused(cells, Point), ProblemKind::DecimalComma, "{cells:?}");
+        }
+        assert_eq!(refused(&["$1,234.50", "$0.25"], Comma), ProblemKind::NoDecimalComma);
         assert_eq!(refused(&["2024-01-05", "2024-02-05"], Point), ProblemKind::Dates);
         assert_eq!(refused(&["1", "2", "?"], Point), ProblemKind::MostlyNumbers);
         assert!(matches!(refused(&["5%", "0.07"], Point), ProblemKind::MixedUnits { .. }));
