@@ -230,7 +230,7 @@ class Explainer:
         if self._weights is not None and self._background is None:
             raise ValueError("weights are those of a background: give one")
         # A riesz model takes the columns that are called as its own; scikit-learn's want the data frame as it was.
-        self._own_columns = getattr(model, "_own_columns", lambda rows, what: collected(rows))
+        self._own_columns = getattr(model, "_own_columns", lambda rows, what: collected(rows, what))
         if self._background is not None:
             self._background = self._own_columns(self._background, "the background")
         if link == "logit":
