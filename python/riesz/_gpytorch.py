@@ -21,7 +21,7 @@ from ._core import UnsupportedModelError
 from ._data import as_numbers, numbered
 from ._expansion import Expansion
 from ._imported import SINGLE_TOLERANCE, TOLERANCE, Block, Imported, Owner, Part, Transform, mapped, moved_rows
-from ._torch import evaluated, posterior_mean, tensor_of
+from ._tensors import evaluated, posterior_mean, tensor_of
 
 
 @dataclass(frozen=True)
