@@ -128,7 +128,7 @@ impl<'a> Explaining<'a> {
                 "--variance: a program does not say how sure it is: give a model file",
             ));
         }
-        if let Some(option) = asked.features.given().filter(|_| rows.svmlight().is_none()) {
+        if let Some(option) = asked.features.given().filter(|_| !rows.is_sparse()) {
             return Err(Failure::input(format!(
                 "{option} is for LIBSVM's files, and a program is none: leave it out"
             )));

@@ -181,7 +181,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             ));
         }
     };
-    if !args.called.columns.is_empty() && (data.is_some() || rows.svmlight().is_none()) {
+    if !args.called.columns.is_empty() && (data.is_some() || !rows.is_sparse()) {
         return Err(Failure::input(format!(
             "--columns names the features of one LIBSVM data file, which {} is not: leave it out",
             rows.name

@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, Schema};
 use crate::failure::{Failure, Result};
 use crate::io::arrow::{ColumnPath, column, column_paths, guarded};
 use crate::io::chunk::Chunk;
-use crate::io::input::{SeekableRead, TableReader};
+use crate::io::reader::{SeekableRead, TableReader};
 
 type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>;
 

@@ -6,7 +6,7 @@ use riesz::columns::{DecimalMark, trimmed};
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
-use crate::io::input::TableReader;
+use crate::io::reader::TableReader;
 
 /// How numbers are written.
 #[derive(

@@ -20,6 +20,7 @@ use crate::io::arrow_ipc::ArrowRows;
 use crate::io::chunk::Chunk;
 use crate::io::csv::{CsvRows, Decimal};
 use crate::io::parquet::{ParquetRows, Storage};
+use crate::io::reader::{SeekableRead, TableReader};
 use crate::io::svmlight::{self, SvmlightRows};
 use crate::io::{json, sheets};
 
@@ -56,40 +57,6 @@ pub struct TableFile {
     /// How to read it.
     pub options: ReadOptions,
 }
-
-/// Rows of one file format.
-pub trait TableReader {
-    /// The names of the columns.
-    fn header(&self) -> &[String];
-
-    /// At most `limit` rows of the columns `wanted` (the same in every call); `None` after the last.
-    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>>;
-
-    /// What the file says under `key` beside its columns; only Parquet files say something.
-    fn note(&self, _key: &str) -> Option<String> {
-        None
-    }
-
-    /// Rows of its row groups; none of formats whose rows are not known before they are read.
-    fn groups(&self) -> Vec<u64> {
-        Vec::new()
-    }
-
-    /// Goes on with these row groups alone, and says how many rows are before them.
-    fn only_groups(&mut self, _groups: Range<usize>) -> u64 {
-        0
-    }
-
-    /// The rows, if this is a LIBSVM data file.
-    fn svmlight(&self) -> Option<&SvmlightRows> {
-        None
-    }
-}
-
-/// A source of bytes that can go back.
-pub trait SeekableRead: Read + Seek {}
-
-impl<T: Read + Seek> SeekableRead for T {}
 
 /// How the cells of a table are to be understood.
 #[derive(Debug, Clone, Default)]
@@ -394,16 +361,21 @@ impl OpenTable {
         self.next = self.reader.only_groups(groups);
     }
 
-    /// The rows, if this is a LIBSVM data file.
-    pub fn svmlight(&self) -> Option<&SvmlightRows> {
-        self.reader.svmlight()
+    /// Whether this is a LIBSVM data file; see [`TableReader::is_sparse`].
+    pub fn is_sparse(&self) -> bool {
+        self.reader.is_sparse()
+    }
+
+    /// Refuses too many columns of all rows at once; see [`TableReader::check_dense`].
+    pub fn check_dense(&self, columns: usize) -> Result<()> {
+        self.reader.check_dense(columns)
     }
 
     /// The places of the columns `names`.
     pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
         let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
         let place = |name: &String| {
-            let beyond = || self.svmlight().and_then(|rows| rows.place(name));
+            let beyond = || self.reader.hidden_place(name);
             places.get(name).copied().or_else(beyond).ok_or_else(|| {
                 let known = listed(&self.header);
                 Failure::input(format!(

@@ -3,7 +3,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
-use crate::io::input::TableReader;
+use crate::io::reader::TableReader;
 
 /// A table of texts in memory.
 #[derive(Debug, Default)]

@@ -17,6 +17,7 @@ pub mod names;
 pub mod output;
 pub mod parquet;
 pub mod picture;
+pub mod reader;
 pub mod sheets;
 pub mod svmlight;
 pub mod typing;

@@ -121,7 +121,7 @@ pub fn read_bytes(
              'riesz explain'"
         )));
     };
-    let sparse = rows.is_some_and(|rows| rows.svmlight().is_some());
+    let sparse = rows.is_some_and(|rows| rows.is_sparse());
     if format.name != LIBSVM
         && let Some(option) = features.given().filter(|option| *option == "--scale" || !sparse)
     {

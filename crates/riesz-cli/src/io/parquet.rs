@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{
 use crate::failure::{Failure, Result};
 use crate::io::arrow::{ColumnPath, column, column_paths, guarded};
 use crate::io::chunk::Chunk;
-use crate::io::input::TableReader;
+use crate::io::reader::TableReader;
 
 /// Where the bytes of a file are.
 pub enum Storage {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw};
-use crate::io::input::TableReader;
+use crate::io::reader::TableReader;
 
 /// The column of the labels.
 pub const LABEL: &str = "label";
@@ -168,28 +168,6 @@ impl SvmlightRows {
             .chain(self.queries.then(|| format!("{}: {queries}", self.name)))
             .collect()
     }
-
-    /// The place of a column that the header does not show: a feature beyond the largest one, which is 0 in
-    /// every row.
-    pub fn place(&self, column: &str) -> Option<usize> {
-        let j: usize = column.strip_prefix('x')?.parse().ok()?;
-        (!self.named && j < MOST_FEATURES && column == format!("x{j}")).then_some(j + 1)
-    }
-
-    /// Refuses so many columns of all rows at once, if that is too much memory.
-    pub fn check_dense(&self, columns: usize) -> Result<()> {
-        let rows = self.labels.len();
-        if rows.saturating_mul(columns) <= MOST_CELLS {
-            return Ok(());
-        }
-        Err(Failure::input(format!(
-            "{}: {rows} rows of {columns} columns are {:.1} GB as a dense table, and at most {:.0} GB are \
-             read: choose fewer rows, or fewer features",
-            self.name,
-            rows as f64 * columns as f64 * 8e-9,
-            MOST_CELLS as f64 * 8e-9
-        )))
-    }
 }
 
 impl TableReader for SvmlightRows {
@@ -221,8 +199,28 @@ impl TableReader for SvmlightRows {
         Ok(Some(Chunk { rows: rows.len(), first: 0, lines, offsets: Vec::new(), columns }))
     }
 
-    fn svmlight(&self) -> Option<&SvmlightRows> {
-        Some(self)
+    fn is_sparse(&self) -> bool {
+        true
+    }
+
+    /// A feature beyond the largest one is 0 in every row.
+    fn hidden_place(&self, column: &str) -> Option<usize> {
+        let j: usize = column.strip_prefix('x')?.parse().ok()?;
+        (!self.named && j < MOST_FEATURES && column == format!("x{j}")).then_some(j + 1)
+    }
+
+    fn check_dense(&self, columns: usize) -> Result<()> {
+        let rows = self.labels.len();
+        if rows.saturating_mul(columns) <= MOST_CELLS {
+            return Ok(());
+        }
+        Err(Failure::input(format!(
+            "{}: {rows} rows of {columns} columns are {:.1} GB as a dense table, and at most {:.0} GB are \
+             read: choose fewer rows, or fewer features",
+            self.name,
+            rows as f64 * columns as f64 * 8e-9,
+            MOST_CELLS as f64 * 8e-9
+        )))
     }
 }
 
@@ -239,7 +237,7 @@ mod tests {
     fn cells_are_where_the_file_says() {
         let mut rows = open("# a comment\n+1 1:0.5 3:-2 # more\n\n-1 qid:3 2:1e-3\r\n0\n", &[]).unwrap();
         assert_eq!(rows.header(), ["label", "x0", "x1", "x2"]);
-        assert_eq!(rows.place("x7"), Some(8));
+        assert_eq!(rows.hidden_place("x7"), Some(8));
         assert!(rows.notes()[0].contains("from 1") && rows.notes()[1].contains("qid"));
         let chunk = rows.next(&[0, 3, 1, 8], 2).unwrap().unwrap();
         assert_eq!(chunk.lines, [2, 4]);
@@ -256,7 +254,7 @@ mod tests {
         assert!(rows.next(&[0], 9).unwrap().is_none());
         let zero = open("1 0:5 1:6\n", &["a", "b", "c"]).unwrap();
         assert_eq!(zero.header(), ["label", "a", "b", "c"]);
-        assert!(zero.notes()[0].contains("from 0, which is column a") && zero.place("x7").is_none());
+        assert!(zero.notes()[0].contains("from 0, which is column a") && zero.hidden_place("x7").is_none());
     }
 
     #[test]

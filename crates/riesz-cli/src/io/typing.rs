@@ -38,7 +38,7 @@ impl Columns {
     /// Reads the columns `wanted` of all rows.
     pub fn read(mut rows: OpenTable, wanted: &[String]) -> Result<Self> {
         let indices = rows.places(wanted)?;
-        rows.svmlight().map_or(Ok(()), |sparse| sparse.check_dense(wanted.len()))?;
+        rows.check_dense(wanted.len())?;
         let mut chunks = Vec::new();
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
             chunks.push(chunk);
