@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Fields, Schema};
 
 use crate::io::chunk::{Raw, Texts};
 
-/// What the names begin with that pandas gives to an index without a name, which is no column to learn from.
+/// Prefix of the names that pandas gives to an index without a name, which is not a feature.
 const INDEX: &str = "__index_level_";
 
 /// Whole numbers from this one on are not all doubles.

@@ -53,7 +53,7 @@ impl Raw {
         }
     }
 
-    /// The same cells, of which those that `is_missing` names hold no value.
+    /// These cells, without the values of those that `is_missing` names.
     pub fn without(self, is_missing: impl Fn(usize) -> bool) -> Self {
         match self {
             Self::Numbers(mut numbers) => {
@@ -79,7 +79,7 @@ pub struct Chunk {
     pub first: u64,
     /// The line of each row, for text files.
     pub lines: Vec<u64>,
-    /// How many rows after the first each row is, where rows between them were left out; empty where none was.
+    /// The number of rows from the first row to each row, where rows between them were left out; empty where none was.
     pub offsets: Vec<u64>,
     /// The wanted columns, in the order in which they were wanted.
     pub columns: Vec<Raw>,

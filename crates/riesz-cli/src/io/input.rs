@@ -24,7 +24,7 @@ use crate::io::reader::{SeekableRead, TableReader};
 use crate::io::svmlight::{self, SvmlightRows};
 use crate::io::{json, sheets};
 
-/// How tables are to be read, as options say it.
+/// Options for reading tables.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadOptions {
@@ -58,12 +58,12 @@ pub struct TableFile {
     pub options: ReadOptions,
 }
 
-/// How the cells of a table are to be understood.
+/// Rules for the meaning of a table's cells.
 #[derive(Debug, Clone, Default)]
 pub struct CellRules {
-    /// How numbers are written.
+    /// The notation of numbers.
     pub format: NumberFormat,
-    /// What stands for missing values besides the usual.
+    /// Marks of missing values besides the usual ones.
     pub missing: MissingMarks,
     /// Whether rows with a missing cell are left out.
     pub drop_missing: bool,
@@ -73,7 +73,7 @@ pub struct CellRules {
 }
 
 impl CellRules {
-    /// What the user says that a column is.
+    /// The user's statement of a column's type.
     pub fn choice(&self, column: &str) -> Option<Choice> {
         self.choices.get(column).copied()
     }
@@ -85,7 +85,7 @@ pub struct OpenTable {
     pub name: String,
     /// Its file.
     pub path: Option<PathBuf>,
-    /// How its cells are to be understood.
+    /// The rules for its cells.
     pub rules: CellRules,
     /// The format, for `riesz inspect`.
     pub format: &'static str,
@@ -132,7 +132,7 @@ impl TableFile {
         self.opened(source, seekable, &name)
     }
 
-    /// The same table, whose bytes are there already.
+    /// Opens the table from bytes that are in memory already.
     pub fn open_bytes(&self, bytes: Vec<u8>) -> Result<OpenTable> {
         self.opened(Box::new(Cursor::new(bytes)), None, &name_of(&self.path))
     }
@@ -252,7 +252,7 @@ impl TableFile {
     }
 }
 
-/// What a file was found to be.
+/// The format of a file.
 struct Format {
     name: &'static str,
     delimiter: Option<u8>,

@@ -104,7 +104,7 @@ pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -
     read_bytes(path, read_file(path)?, rows, features)
 }
 
-/// The same of a file whose bytes are there already.
+/// Reads a model or an explanation from bytes that are in memory already.
 pub fn read_bytes(
     path: &Path,
     bytes: Vec<u8>,

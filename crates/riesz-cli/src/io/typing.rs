@@ -20,7 +20,7 @@ use crate::io::input::{CellRules, OpenTable};
 /// Rows read at a time, where the width does not ask for fewer.
 pub const CHUNK: usize = 4096;
 
-/// How remedies are spelled here.
+/// The front end in whose options remedies are spelled.
 const FRONT: FrontEnd = FrontEnd::CommandLine;
 
 /// Reads whole columns of one table and decides what they hold.
@@ -134,7 +134,7 @@ impl Columns {
         format!("row {}", row + 1)
     }
 
-    /// What the cells of a column look like.
+    /// Counts the cells of a column by their notation.
     pub fn profile(&self, name: &str) -> Result<Profile> {
         let mut profile = Profile::new(self.rules.format, &self.rules.missing);
         for place in self.places(name)? {
@@ -146,7 +146,7 @@ impl Columns {
         Ok(profile)
     }
 
-    /// What a column is; `can_ignore` says whether the command can do without it.
+    /// Decides a column's type; `can_ignore` says whether the command can do without it.
     pub fn kind(&self, name: &str, can_ignore: bool) -> Result<ColumnType> {
         let found = self.profile(name)?.decide(self.rules.choice(name));
         found.map_err(|problem| {
@@ -423,7 +423,7 @@ struct Place<'a> {
     column: &'a str,
     /// The table's name.
     name: &'a str,
-    /// How its cells are to be understood.
+    /// The rules for its cells.
     rules: &'a CellRules,
 }
 

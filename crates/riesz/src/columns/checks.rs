@@ -8,7 +8,7 @@ pub const FEW_ROWS: usize = 10;
 /// Distance from the median, in interquartile ranges, from which any number is suspected.
 const FAR: f64 = 1000.0;
 
-/// The same for numbers that programs write where there is no value.
+/// The distance from which a number is suspected that programs write where there is no value.
 const FAR_FOR_MARKS: f64 = 5.0;
 
 /// Numbers that programs write where there is no value, in rasters, surveys and instruments.
@@ -44,14 +44,14 @@ pub enum Suspicion {
         row: usize,
         /// The number.
         value: f64,
-        /// How many rows have it.
+        /// The number of rows that have it.
         cells: usize,
         /// Its distance from the median, in interquartile ranges.
         distance: f64,
     },
 }
 
-/// What is to be suspected of the finite numbers of a column. Costs O(n log n).
+/// Suspicions about the finite numbers of a column. Costs O(n log n).
 pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     let n = values.len();
     if n < FEW_ROWS {

@@ -13,7 +13,7 @@ pub fn is_missing(text: &str) -> bool {
     text.is_empty() || text.len() <= 8 && MARKS.iter().any(|mark| text.eq_ignore_ascii_case(mark))
 }
 
-/// What the user says stands for a missing value, besides what [`is_missing`] knows.
+/// The user's marks of missing values, besides those that [`is_missing`] knows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MissingMarks {
     texts: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the columns of a table are: numbers or categories. This is the one place that decides it, for the command line,
+//! Column types of a table: numbers or categories. This is the one place that decides it, for the command line,
 //! Python and every file format.
 //!
 //! [`Profile`] counts what the cells of a column look like, [`Profile::decide`] says what the column is and why, and

@@ -137,7 +137,7 @@ fn is_padded(digits: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// What follows a currency that the text begins with.
+/// The text behind a currency that it begins with; `None` if it begins with none.
 fn after_currency(text: &str) -> Option<&str> {
     let code = CURRENCY_CODES.iter().find_map(|code| text.strip_prefix(code));
     let behind = code.or_else(|| text.strip_prefix(is_currency_symbol))?.trim_start();

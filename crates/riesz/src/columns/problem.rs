@@ -49,11 +49,11 @@ pub struct Problem {
     pub row: u64,
     /// The cell.
     pub cell: String,
-    /// What is wrong.
+    /// The kind of problem.
     pub kind: ProblemKind,
 }
 
-/// What is wrong with a column.
+/// A reason for which a column is doubtful.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProblemKind {
     /// Numbers with decimal commas where points are expected.
@@ -62,9 +62,9 @@ pub enum ProblemKind {
     NoDecimalComma,
     /// Every mark could be a decimal mark and a separator of thousands; the two readings of the cell.
     AmbiguousMark {
-        /// As a number with a fraction.
+        /// The number that it is if the mark is a decimal mark.
         fraction: f64,
-        /// As thousands.
+        /// The number that it is if the mark separates thousands.
         thousands: f64,
     },
     /// Dates or times.

@@ -1,10 +1,10 @@
-//! What the cells of a column look like, counted, and what the column therefore is.
+//! Counts of the notations in a column's cells, and the column type that follows from them.
 
 use super::missing::{MissingMarks, is_missing};
 use super::number::{DecimalMark, has_decimal_comma, parse_number, trimmed};
 use super::problem::{Problem, ProblemKind};
 
-/// How a table writes its numbers.
+/// The notation of a table's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NumberFormat {
     /// The decimal mark.
@@ -14,7 +14,7 @@ pub struct NumberFormat {
     pub comma_is_doubtful: bool,
 }
 
-/// What the user says a column is.
+/// The user's statement of a column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// Numbers; cells that are none are an error.
@@ -23,14 +23,14 @@ pub enum Choice {
     Text,
 }
 
-/// What a column is, and why.
+/// The type of a column, with the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnType {
     /// Whether its cells are categories; else they are numbers.
     pub categorical: bool,
     /// Why, in a few words, for `riesz inspect`.
     pub reason: String,
-    /// What the user must know, because cells were not taken as they are written.
+    /// A note for the user, where cells are not taken as they are written.
     pub remark: Option<String>,
 }
 
@@ -83,7 +83,7 @@ const UNITS: usize = 4;
 /// The largest whole number up to which doubles hold all.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// Counts of what the cells of a column look like.
+/// Counts of a column's cells by their notation.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
     format: NumberFormat,
@@ -220,7 +220,7 @@ impl Profile {
         }
     }
 
-    /// What the column is, unless it is doubtful; `choice` is what the user says.
+    /// Decides the column's type, unless it is doubtful; `choice` is the user's statement.
     ///
     /// # Errors
     /// A [`Problem`] with the first cell that makes it doubtful.
@@ -355,7 +355,7 @@ impl Profile {
         self.ambiguous.problem(ProblemKind::AmbiguousMark { fraction, thousands })
     }
 
-    /// What was done to cells that are numbers in a notation of their own.
+    /// A note on cells that are numbers in another notation than programs use.
     fn rewriting(&self) -> Option<String> {
         if let Some((unit, count)) = self.units.first() {
             let example = count.first.as_ref()?;
