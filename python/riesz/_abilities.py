@@ -10,12 +10,15 @@ from . import _core
 from ._expansion import Expansion
 from ._meetings import pairs_of, read_items, rows_of
 from ._outcomes import Outcomes
+from ._samples import ColumnTypes
 
 #: Log odds are differences of abilities, one an item, or of weighted sums of its features.
 ABILITIES = ("bradley_terry", "linear")
 
 
-def fit_abilities(model: str, items: Any, duels: Any, ended: Outcomes, ridge: Any) -> dict[str, Any]:
+def fit_abilities(
+    model: str, items: Any, duels: Any, ended: Outcomes, ridge: Any, columns: ColumnTypes | None
+) -> dict[str, Any]:
     """The attributes of a fitted model, by name."""
     alone = model == "bradley_terry"
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
@@ -27,7 +30,7 @@ def fit_abilities(model: str, items: Any, duels: Any, ended: Outcomes, ridge: An
         labels = list(range(len(items)) if index is None or callable(index) else index)
         given = None
     else:
-        names, levels, rows = read_items(items)
+        names, levels, rows = read_items(items, columns)
         labels, given = list(range(len(rows))), (list(names), list(levels), rows)
     texts = [str(label) for label in labels]
     if len(set(texts)) < len(texts):

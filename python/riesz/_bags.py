@@ -14,7 +14,7 @@ from . import _core
 from . import kernels as rk
 from ._data import _listed, as_numbers, collected, is_missing, names_of, numbered, picked
 from ._meetings import _first
-from ._samples import Rows, _columns, _text, read_categories
+from ._samples import ColumnTypes, Rows, _columns, _text, check_column_types, read_categories
 from .estimators import _count
 
 
@@ -30,30 +30,35 @@ class Asked(NamedTuple):
     features: Sequence[str] | None = None
     row: Any = None
     trials: Any = None
+    #: The types of columns that the user states.
+    choices: ColumnTypes | None = None
 
 
 class Members(NamedTuple):
-    """Rows, and of each its bag and weight, and its name if rows may be in several bags."""
+    """Rows with the bag and the weight of each, and its name if a row may be in several bags."""
 
     rows: Any
     bag: list[str]
     weight: np.ndarray | None
+    #: The place of each row in the table as the user gave it.
+    place: list[int]
     row: list[str] | None = None
 
     def take(self, places: Sequence[int]) -> Members:
         """Some of them."""
         weight = None if self.weight is None else self.weight[list(places)]
         row = None if self.row is None else [self.row[i] for i in places]
-        return Members(_taken(self.rows, places), [self.bag[i] for i in places], weight, row)
+        bag, place = [self.bag[i] for i in places], [self.place[i] for i in places]
+        return Members(_taken(self.rows, places), bag, weight, place, row)
 
-    def check(self, numbers: Sequence[int]) -> None:
-        """Refuses rows with a cell that is missing, and names its row, by these numbers, and its bag."""
+    def check(self) -> None:
+        """Refuses rows with a missing cell, and names its row and its bag."""
         names, columns = _columns(self.rows, "rows")
         for name, (cells, _) in zip(names or numbered(len(columns)), columns):
             at = _missing_at(cells)
             if at is not None:
                 raise ValueError(
-                    f"rows is {cells[at]} in row {numbers[at]} (from 0) of column '{name}', in bag '{self.bag[at]}': "
+                    f"rows is {cells[at]} in row {self.place[at]} (from 0) of column '{name}', in bag '{self.bag[at]}': "
                     "fill the value in or remove the row"
                 )
 
@@ -121,11 +126,12 @@ def rows_of_bags(rows: Any, asked: Asked) -> Members:
     weight = None
     if asked.weight is not None:
         weight = _numbers(_cells(rows, asked.weight, "rows", "weight", count), "weight")
-        for i in np.flatnonzero(~((weight > 0) & np.isfinite(weight)))[:1]:
+        for i in np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))[:1]:
             raise ValueError(
-                f"weight is {weight[i]} in row {i} (from 0), of bag '{bags[i]}': weights are positive numbers; leave rows "
-                "out that count nothing"
+                f"weight is {weight[i]} in row {i} (from 0), of bag '{bags[i]}': weights are numbers that are not negative"
             )
+        if not weight.any():
+            raise ValueError("weight is 0 in every row: at least one row must have a positive weight")
     called = None
     if asked.row is not None:
         called = [_text(cell) for cell in _cells(rows, asked.row, "rows", "row", count)]
@@ -136,7 +142,20 @@ def rows_of_bags(rows: Any, asked: Asked) -> Members:
         rows = rows[[rows.columns[given.index(name)] for name in wanted]]
     elif asked.features is not None:
         raise ValueError("features are names of columns, and rows have none: give a data frame, or these columns alone")
-    return Members(rows, bags, weight, called)
+    return _without_zero_weights(Members(rows, bags, weight, list(range(count)), called))
+
+
+def _without_zero_weights(members: Members) -> Members:
+    """Leaves out the rows whose weight is 0, with a warning that counts them."""
+    if members.weight is None or members.weight.all():
+        return members
+    kept = np.flatnonzero(members.weight)
+    warnings.warn(
+        f"{len(members.weight) - len(kept)} of {len(members.weight)} rows whose weight is 0 were left out",
+        UserWarning,
+        stacklevel=4,
+    )
+    return members.take(kept.tolist())
 
 
 def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, drop_unmatched: bool) -> Tables:
@@ -161,8 +180,9 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
         used, bag, with_rows, targets, own, notes = join(False)
         notes, mediators = [*notes, "all targets have rows of their own, so mediators are not used"], []
     members = members.take(used)
-    members.check(used)
-    categories = read_categories(members.rows)
+    members.check()
+    of_rows, of_mediators = _split_choices(asked.choices, members.rows, mediators)
+    categories = read_categories(members.rows, of_rows, "rows")
     if categories is None:
         called = names_of(members.rows) or numbered(np.shape(members.rows)[1] if np.ndim(members.rows) == 2 else 0)
         categories = Rows(called, [None] * len(called), as_numbers(members.rows, called, "rows"))
@@ -179,7 +199,7 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
         values=values[targets],
         own=own,
         known=_known_variances(frame, asked.se, called, targets, len(names)),
-        mediators=_mediators(frame, mediators, names, with_rows, targets) if mediators else None,
+        mediators=_mediators(frame, mediators, names, with_rows, targets, of_mediators) if mediators else None,
         trials=None
         if asked.trials is None
         else _numbers(_cells(frame, asked.trials, "bags", "trials", len(names)), "trials")[targets],
@@ -189,6 +209,14 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
         totals = _totals(frame, asked.total, names, targets, own)
         tables = Tables(**(vars(tables) | {"mediators": (*tables.mediators[:2], totals)}))
     return tables
+
+
+def _split_choices(choices: ColumnTypes | None, rows: Any, mediators: list[str]) -> tuple[ColumnTypes, ColumnTypes]:
+    """The stated types of columns of the rows, and those of mediators."""
+    names = names_of(rows) or []
+    check_column_types(choices, [*names, *mediators], "the tables")
+    stated = dict(choices or {})
+    return {n: t for n, t in stated.items() if n in names}, {n: t for n, t in stated.items() if n in mediators}
 
 
 def points_of(inducing: Any, tables: Tables) -> Any:
@@ -296,7 +324,7 @@ def _known_variances(frame: Any, se: Any, called: list[str], targets: list[int],
 
 
 def _mediators(
-    frame: Any, wanted: list[str], names: list[str], with_rows: list[int], targets: list[int]
+    frame: Any, wanted: list[str], names: list[str], with_rows: list[int], targets: list[int], choices: ColumnTypes
 ) -> tuple[Rows, Rows, None]:
     """Mediators of bags with rows and of targets."""
     given = names_of(frame)
@@ -311,7 +339,7 @@ def _mediators(
             raise ValueError(f"mediator '{name}' is {cells[at]} of bag '{names[used[at]]}': fill the value in or remove the bag")
         if len({_text(cell) for cell in cells}) == 1:
             raise ValueError(f"mediator '{name}' is {cells[0]} of all bags, so it ties none to others: leave it out")
-    found = read_categories(rows) or Rows(wanted, [None] * len(wanted), as_numbers(rows, wanted, "bags"))
+    found = read_categories(rows, choices, "bags") or Rows(wanted, [None] * len(wanted), as_numbers(rows, wanted, "bags"))
     place = {b: k for k, b in enumerate(used)}
     of = lambda some: found._replace(numbers=np.ascontiguousarray(found.numbers[[place[b] for b in some]]))
     return of(with_rows), of(targets), None

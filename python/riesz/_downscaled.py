@@ -91,7 +91,7 @@ class Downscaled(BaseEstimator):
             raise ValueError("bag = None: it says of each row its bag, as in fit")
         named = names_of(collected(rows)) is not None
         members = rows_of_bags(rows, Asked(bag, weight, features=self._asked.features if named else None))
-        members.check(range(len(members.bag)))
+        members.check()
         return members, list(dict.fromkeys(members.bag))
 
     def _weights_of(self, members: Members, names: list[str], means: bool) -> tuple[list[int], list[float]]:

@@ -11,7 +11,7 @@ import numpy as np
 from . import _core
 from . import kernels as rk
 from ._data import _missing, as_cells, as_numbers, collected, is_missing, is_whole, names_of, numbered, picked
-from ._samples import Rows, _text, read, read_categories
+from ._samples import ColumnTypes, Rows, _text, read, read_categories
 
 #: What the core calls items and users that a model was not fitted on; on the right they are others than on the left.
 UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
@@ -214,11 +214,11 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
     return places[:, 0].astype(int), places[:, 1].astype(int)
 
 
-def read_items(items: Any) -> tuple[list[str], list[list[str] | None], np.ndarray]:
-    """Names and levels of columns, and the rows as numbers."""
+def read_items(items: Any, choices: ColumnTypes | None = None) -> tuple[list[str], list[list[str] | None], np.ndarray]:
+    """Names and levels of columns, and the rows as numbers. ``choices`` are the column types that the user states."""
     if items is None:
         raise ValueError("items = None: where nothing is known of items but their names, take the model 'bradley_terry'")
-    found = read_categories(items)
+    found = read_categories(items, choices, "items")
     if found is not None:
         return found
     rows = numbers_of(items, None, "items")
@@ -242,10 +242,10 @@ def column_of(name: str, values: Any, count: int) -> np.ndarray:
     return numbers
 
 
-def kernel_and_items(items: Any, kernel: Any) -> tuple[str, tuple]:
+def kernel_and_items(items: Any, kernel: Any, choices: ColumnTypes | None = None) -> tuple[str, tuple]:
     """The kernel of items, and their names, levels and rows."""
     kernel = rk.RBF("median_per_feature") if kernel is None else kernel
     if not isinstance(kernel, rk.Kernel):
         raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
-    names, levels, rows = read_items(items)
+    names, levels, rows = read_items(items, choices)
     return kernel._at(rows, names, levels)._to_json(names, levels), (list(names), list(levels), rows)

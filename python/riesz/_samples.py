@@ -21,8 +21,8 @@ from ._data import (
     numbers_of_text,
 )
 
-#: What the user says of columns: ``"text"`` or ``"number"``.
-Choices = Mapping[str, str]
+#: The column types that the user states, ``"text"`` or ``"number"`` by column name.
+ColumnTypes = Mapping[str, str]
 
 #: Rows below which a column of different texts is not taken for labels.
 _FEW_ROWS = 10
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
     numbers: np.ndarray
 
 
-def read(X: Any, what: str = "X", names: list[str] | None = None, choices: Choices | None = None) -> Rows:
+def read(X: Any, what: str = "X", names: list[str] | None = None, choices: ColumnTypes | None = None) -> Rows:
     """One sample. Columns without names get those given, or x0, x1, …; an array with one dimension is one column."""
     return X if isinstance(X, Rows) else read_both(X, None, what, names=names, choices=choices)[0]
 
@@ -49,7 +49,7 @@ def read_both(
     what: str = "X",
     other: str = "Z",
     names: list[str] | None = None,
-    choices: Choices | None = None,
+    choices: ColumnTypes | None = None,
 ) -> list[Rows]:
     """Two samples of the same columns, matched by name where both have names. A level of one is a level of both.
     ``choices`` is what the user says that columns are."""
@@ -61,7 +61,7 @@ def read_both(
         samples.append((other, _matched(cells, others, known, given is not None, what, other)))
         if given is None and others is not None:
             known = others
-    check_choices(choices, known, what)
+    check_column_types(choices, known, what)
     one = lambda j: _levels([(name, columns[j]) for name, columns in samples], known[j], (choices or {}).get(known[j]))
     levels = [one(j) for j in range(len(known))]
     found = []
@@ -71,20 +71,20 @@ def read_both(
     return found
 
 
-def read_categories(X: Any, choices: Choices | None = None) -> Rows | None:
+def read_categories(X: Any, choices: ColumnTypes | None = None, what: str = "X") -> Rows | None:
     """A data frame with columns of text, or of a type that says that they are categories; ``None`` for other rows. ``choices``
-    is what the user says that columns are."""
+    are the types that the user states, and ``what`` is the name of the rows in messages."""
     # Types that hold no text are known by their names, and most frames hold no others.
     kinds = ("cat", "enum", "obj", "str", "large_str", "utf")
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
     if choices and names_of(X) is None:
-        raise ValueError("columns = … names columns, and X is an array, whose columns have no names: give a data frame")
+        raise ValueError(f"columns = … names columns, and {what} is an array, whose columns have no names: give a data frame")
     if not choices and not any(str(one).lower().startswith(kinds) for one in types):
         return None
-    names, columns = _columns(X, "X")
+    names, columns = _columns(X, what)
     if names is None:
         return None
-    check_choices(choices, names, "X")
+    check_column_types(choices, names, what)
     chosen = [
         category or (choices or {}).get(name) == "text" or _is_text(cells) and cells.dtype.kind != "b"
         for (cells, category), name in zip(columns, names)
@@ -92,7 +92,7 @@ def read_categories(X: Any, choices: Choices | None = None) -> Rows | None:
     if not any(chosen):
         return None
     levels = [
-        _levels([("X", column)], name, (choices or {}).get(name)) if one else None
+        _levels([(what, column)], name, (choices or {}).get(name)) if one else None
         for one, column, name in zip(chosen, columns, names)
     ]
     for j, column in enumerate(X.columns):
@@ -100,13 +100,13 @@ def read_categories(X: Any, choices: Choices | None = None) -> Rows | None:
         if chosen[j] and declared is not None:
             levels[j] = [_text(level) for level in declared]
     stated = {name for name, (_, category) in zip(names, columns) if category} | set(choices or {})
-    refuse_labels(names, levels, len(columns[0][0]), stated)
-    codes = [_numbers(column, name, known, "X") for column, name, known in zip(columns, names, levels)]
+    refuse_labels(names, levels, len(columns[0][0]), stated, what)
+    codes = [_numbers(column, name, known, what) for column, name, known in zip(columns, names, levels)]
     return Rows(names, levels, np.ascontiguousarray(np.stack(codes, axis=1)))
 
 
-def check_choices(choices: Choices | None, names: list[str], what: str) -> None:
-    """Refuses what cannot be said of columns."""
+def check_column_types(choices: ColumnTypes | None, names: list[str], what: str) -> None:
+    """Refuses stated types that are unknown, and names of columns that do not exist."""
     if choices is None:
         return
     if not isinstance(choices, Mapping):
@@ -118,15 +118,17 @@ def check_choices(choices: Choices | None, names: list[str], what: str) -> None:
             raise ValueError(f"columns={{'{name}': {kind!r}}}: a column is 'text' or 'number'")
 
 
-def refuse_labels(names: list[str], levels: list[list[str] | None], rows: int, stated: set[str]) -> None:
+def refuse_labels(
+    names: list[str], levels: list[list[str] | None], rows: int, stated: set[str], what: str = "X"
+) -> None:
     """Refuses columns with nearly as many texts as rows, unless the user has stated that they are categories."""
     if rows < _FEW_ROWS:
         return
     labels = [n for n, own in zip(names, levels) if own is not None and n not in stated and 10 * len(own) >= 9 * rows]
     if labels:
         raise ValueError(
-            f"{'columns' if len(labels) > 1 else 'column'} {', '.join(repr(n) for n in labels)} of X: nearly all of the {rows} "
-            f"texts differ, as labels of rows do: leave them out with X.drop(columns={labels!r}), or give "
+            f"{'columns' if len(labels) > 1 else 'column'} {', '.join(repr(n) for n in labels)} of {what}: nearly all of the {rows} "
+            f"texts differ, as labels of rows do: leave them out with {what}.drop(columns={labels!r}), or give "
             f"columns={{{labels[0]!r}: 'text'}} if they are categories"
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 from ._data import _listed, _missing, as_cells, is_missing, names_of
-from ._samples import Rows, _columns, _is_text, _levels, _numbers, _text
+from ._samples import ColumnTypes, Rows, _columns, _is_text, _levels, _numbers, _text, check_column_types
 
 #: The cells of a column, and whether its type says that they are categories.
 Column = tuple[np.ndarray, bool]
@@ -58,14 +58,17 @@ def _plain(values: list[Any]) -> np.ndarray:
     return np.array(values, dtype=np.float64 if numbers else object)
 
 
-def read_studies(studies: Sequence[Columns], graph: Any, query: str) -> Read:
-    """The columns that the effect in question needs of the studies, of rows that have all of them."""
+def read_studies(studies: Sequence[Columns], graph: Any, query: str, choices: ColumnTypes | None = None) -> Read:
+    """The columns that the effect in question needs of the studies, of rows that have all of them. ``choices`` are the column
+    types that the user states."""
+    check_column_types(choices, sorted({name for study in studies for name in study}), "the data")
     needed = _core.needed_columns(graph, query)
     outcome = json.loads(query)["outcome"]
     tables = []
     for k, (columns, names) in enumerate(zip(studies, needed)):
         last = outcome if k == len(needed) - 1 else None
-        tables.append([_measured(columns[name], name, f"study {k + 1}", name == last) for name in names])
+        what = f"study {k + 1}"
+        tables.append([_measured(columns[name], name, what, name == last, (choices or {}).get(name)) for name in names])
     leading, points, y, shared, unmatched, notes = _core.gather_studies(graph, query, tables)
     rows = lambda own: None if own is None else Rows(*own)
     told = [(rows(before), how, rows(others), rows(after)) for before, how, others, after in leading]
@@ -75,7 +78,9 @@ def read_studies(studies: Sequence[Columns], graph: Any, query: str) -> Read:
     return Read(told, Rows(*points), y, levels, rows(shared), unmatched, notes)
 
 
-def _measured(column: Column, name: str, what: str, outcome: bool) -> tuple[str, list[str] | None, list[float]]:
+def _measured(
+    column: Column, name: str, what: str, outcome: bool, choice: str | None
+) -> tuple[str, list[str] | None, list[float]]:
     """A column by its name, its levels if it is no column of numbers, and its numbers or codes, NaN where there are none."""
     cells, category = column
     kind = cells.dtype.kind
@@ -87,7 +92,7 @@ def _measured(column: Column, name: str, what: str, outcome: bool) -> tuple[str,
     there = cells[~gone]
     if outcome and _is_text(there) and all(isinstance(cell, (bool, np.bool_)) for cell in there):
         there = there.astype(np.float64)
-    levels = _levels([(what, (there, category))], name)
+    levels = _levels([(what, (there, category))], name, choice)
     numbers = np.full(len(cells), np.nan)
     numbers[~gone] = _numbers((there, category), name, levels, what)
     return name, levels, numbers.tolist()

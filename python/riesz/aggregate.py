@@ -113,6 +113,8 @@ class AggregateGaussianProcess(Downscaled):
         The conventions of the published experiments: not centred, ridge 0.01 as it is, all else by the marginal likelihood alone
         (which tells a larger ridge and a larger scale hardly apart), and through inducing points ``approximation="vfe"``.
     random_state : int, RandomState or None
+    columns : dict of name to {"text", "number"}, optional
+        The types of columns of a data frame, where they look like something else.
 
     Attributes
     ----------
@@ -167,6 +169,7 @@ class AggregateGaussianProcess(Downscaled):
         exact_totals=False,
         published=False,
         random_state=None,
+        columns=None,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -187,6 +190,7 @@ class AggregateGaussianProcess(Downscaled):
         self.exact_totals = exact_totals
         self.published = published
         self.random_state = random_state
+        self.columns = columns
 
     def fit(
         self,
@@ -239,7 +243,7 @@ class AggregateGaussianProcess(Downscaled):
             raise ValueError(
                 f"{name} = {value!r} with exact_totals = True: only targets of rows of their own, without errors, are met exactly"
             )
-        asked = Asked(bag, weight, target, se, total, mediators, features, row)
+        asked = Asked(bag, weight, target, se, total, mediators, features, row, choices=self.columns)
         sums = self.aggregate == "sum"
         tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -436,4 +440,4 @@ class AggregateGaussianProcess(Downscaled):
             for j, level in enumerate(core.levels):
                 if level is not None:
                     cells[:, j] = [level[int(code)] for code in cells[:, j]]
-        return Members(cells, [self.bags_[b] for b in self._bag], self._weight), self.bags_
+        return Members(cells, [self.bags_[b] for b in self._bag], self._weight, list(range(len(cells)))), self.bags_

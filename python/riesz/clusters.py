@@ -67,6 +67,8 @@ class PreferenceClusters(BaseEstimator):
     n_subsamples : int, default 0
         How many subsamples of 80 % of the pairs ``stability_`` is found from.
     random_state : int, RandomState or None
+    columns : dict of name to {"text", "number"}, optional
+        The types of columns of a data frame, where they look like something else.
 
     Attributes
     ----------
@@ -97,6 +99,7 @@ class PreferenceClusters(BaseEstimator):
         threshold=0.1,
         n_subsamples=0,
         random_state=None,
+        columns=None,
     ):
         self.n_clusters = n_clusters
         self.method = method
@@ -108,6 +111,7 @@ class PreferenceClusters(BaseEstimator):
         self.threshold = threshold
         self.n_subsamples = n_subsamples
         self.random_state = random_state
+        self.columns = columns
 
     def fit(
         self,
@@ -124,7 +128,7 @@ class PreferenceClusters(BaseEstimator):
         if self.method not in _METHODS:
             raise ValueError(f"method = {self.method!r}: it is one of {', '.join(map(repr, _METHODS))}")
         check_optimizer(self.optimizer)
-        text, table = kernel_and_items(items, self.kernel)
+        text, table = kernel_and_items(items, self.kernel, self.columns)
         ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         met = ended.given(*rows_of(items, duels, len(table[2])))
         labels, probabilities, bounds, sweeps, alone, stability = _core.cluster_preferences(

@@ -86,6 +86,8 @@ class AggregateCountProcess(Downscaled):
     published : bool, default False
         Tunes by the marginal likelihood alone, without priors.
     random_state : int, RandomState or None
+    columns : dict of name to {"text", "number"}, optional
+        The types of columns of a data frame, where they look like something else.
 
     Attributes
     ----------
@@ -132,6 +134,7 @@ class AggregateCountProcess(Downscaled):
         inducing=None,
         published=False,
         random_state=None,
+        columns=None,
     ):
         self.kernel = kernel
         self.family = family
@@ -146,6 +149,7 @@ class AggregateCountProcess(Downscaled):
         self.inducing = inducing
         self.published = published
         self.random_state = random_state
+        self.columns = columns
 
     def fit(
         self,
@@ -177,7 +181,7 @@ class AggregateCountProcess(Downscaled):
             Of mediated Poisson counts, the column of ``bags`` with the sum of their weights.
         """
         self._check(trials)
-        asked = Asked(bag, weight, target, None, total, mediators, features, row, trials)
+        asked = Asked(bag, weight, target, None, total, mediators, features, row, trials, self.columns)
         sums = self.family == "poisson"
         tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
         check_counts(tables)

@@ -62,6 +62,8 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         Draws from the null distribution, where ``n_features`` is not given, in O(n² d) each.
     random_state : int, RandomState or None
         For these.
+    columns : dict of name to {"text", "number"}, optional
+        The types of columns of a data frame, where they look like something else.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         alpha=0.05,
         permutations=1000,
         random_state=None,
+        columns=None,
     ):
         self.n_features = n_features
         self.method = method
@@ -93,6 +96,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         self.alpha = alpha
         self.permutations = permutations
         self.random_state = random_state
+        self.columns = columns
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -133,7 +137,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, ensure_min_samples=4)
         if y is None:
             raise ValueError("y is None: features are selected by what a target depends on, so give one")
-        x, target = read(X, "X"), read(y, "y", ["y"])
+        x, target = read(X, "X", choices=self.columns), read(y, "y", ["y"])
         _same_rows(target, "y", x)
         return x, target
 

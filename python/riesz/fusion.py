@@ -125,6 +125,8 @@ class CausalEffect(Experiments, BaseEstimator):
         there are more than 3,000. Studies that share covariates that the outcome depends on take all rows.
     random_state : int, RandomState or None
         For these draws.
+    columns : dict of name to {"text", "number"}, optional
+        The types of columns of a data frame, where they look like something else.
 
     Attributes
     ----------
@@ -158,6 +160,7 @@ class CausalEffect(Experiments, BaseEstimator):
         draws: int = 16,
         landmarks: int | None = None,
         random_state: Any = None,
+        columns: Mapping[str, str] | None = None,
     ) -> None:
         self.graph = graph
         self.treatment = treatment
@@ -169,6 +172,7 @@ class CausalEffect(Experiments, BaseEstimator):
         self.draws = draws
         self.landmarks = landmarks
         self.random_state = random_state
+        self.columns = columns
 
     def fit(self, studies: Any, y: Any = None) -> Self:
         """Learns the effect from one data frame with treatments, outcome and what is adjusted for, or from a list of data frames,
@@ -188,7 +192,7 @@ class CausalEffect(Experiments, BaseEstimator):
         ways = self.adjust, self.front_door, self.randomized, self.differs
         question = asked(self.graph, self.treatment, self.outcome, headers, *ways)
         found = answered(*question)
-        read = read_studies(tables, *question)
+        read = read_studies(tables, *question, self.columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._fitted_on: tuple[Any, ...] = (read.leading, read.points, read.outcome, draws, seed, read.shared, landmarks)
         stages = _core.effect_stages(*question)

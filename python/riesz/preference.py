@@ -125,6 +125,8 @@ class PreferenceClassifier(BaseEstimator):
         it. (``decision_function(…, return_std="exact")`` takes none.)
     tol : float, default 1e-6
         With landmarks Newton's method ends where the slope is this share of the one that it starts with.
+    columns : dict of name to {"text", "number"}, optional
+        The types of columns of a data frame, where they look like something else.
 
     Attributes
     ----------
@@ -188,6 +190,7 @@ class PreferenceClassifier(BaseEstimator):
         n_tuning_pairs=1500,
         n_draws=64,
         tol=1e-6,
+        columns=None,
     ):
         self.model = model
         self.kernel = kernel
@@ -204,6 +207,7 @@ class PreferenceClassifier(BaseEstimator):
         self.n_tuning_pairs = n_tuning_pairs
         self.n_draws = n_draws
         self.tol = tol
+        self.columns = columns
 
     def fit(
         self,
@@ -251,7 +255,7 @@ class PreferenceClassifier(BaseEstimator):
             return self._fit_abilities(items, duels, ended, further)
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
-        names, levels, rows = read_items(items)
+        names, levels, rows = read_items(items, self.columns)
         for used, name in ((home is not None, HOME), (self.ability, ID)):
             if used and name in names:
                 raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
@@ -335,7 +339,7 @@ class PreferenceClassifier(BaseEstimator):
         for name, given in (further | own).items():
             if given is not None:
                 raise ValueError(f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'")
-        for name, value in fit_abilities(self.model, items, duels, ended, self.ridge).items():
+        for name, value in fit_abilities(self.model, items, duels, ended, self.ridge, self.columns).items():
             setattr(self, name, value)
         self._contexts, self._has_home, self._ids = None, False, None
         if self.model == "bradley_terry":

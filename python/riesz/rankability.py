@@ -25,6 +25,7 @@ from . import _core
 from ._abilities import ABILITIES
 from ._meetings import HOME, ID, UNSEEN, check_optimizer, kernel_and_items, labels_of, places_of, rows_of
 from ._outcomes import read_outcomes
+from ._samples import ColumnTypes
 from .estimators import _count
 from .preference import PreferenceClassifier
 
@@ -196,11 +197,13 @@ def compare_models(
     optimizer: str | None = "fmin_l_bfgs_b",
     n_restarts_optimizer: int = 0,
     random_state: Any = None,
+    columns: ColumnTypes | None = None,
 ) -> Evidence:
     """Fits the nested, the utility and the generalised model to the same duels, given as to
-    :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods."""
+    :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods. ``columns`` states the types of columns
+    of a data frame, ``{"zip": "text"}``, where they look like something else."""
     check_optimizer(optimizer)
-    text, table = kernel_and_items(items, kernel)
+    text, table = kernel_and_items(items, kernel, columns)
     ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     met = ended.given(*rows_of(items, duels, len(table[2])))
     restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)

@@ -668,6 +668,31 @@ def test_many_rows_are_learnt_from_through_inducing_points():
     assert fitted("mixed")[0].shares(PLACES).shape == (7, 7)
 
 
+def test_rows_of_weight_zero_are_left_out_with_a_warning():
+    fit = {"bag": "district", "target": "cases", "weight": "area"}
+    empty = ROWS.assign(area=ROWS.area.where(ROWS.index != 4, 0.0))
+    with pytest.warns(UserWarning, match="1 of 27 rows whose weight is 0 were left out"):
+        model = given().fit(empty, BAGS, **fit)
+    expected = given().fit(ROWS.drop(index=4), BAGS, **fit)
+    np.testing.assert_array_equal(model.predict(PLACES), expected.predict(PLACES))
+    with pytest.warns(UserWarning, match="1 of 27 rows whose weight is 0 were left out"):
+        values = model.explain_bags(ROWS[["rain"]], empty).values
+    np.testing.assert_array_equal(values, model.explain_bags(ROWS[["rain"]], ROWS.drop(index=4)).values)
+    # A message names the row of the table as it was given, without counting the rows left out.
+    holed = empty.assign(rain=ROWS.rain.where(ROWS.index != 6))
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="in row 6 \\(from 0\\) of column 'rain'"):
+        given().fit(holed, BAGS, **fit)
+
+
+def test_column_types_of_rows_are_stated():
+    zones = ROWS.assign(zone=[f"{i % 3}" for i in range(len(ROWS))])
+    model = riesz.AggregateGaussianProcess(columns={"zone": "text"}, optimizer=None)
+    model.fit(zones, BAGS, bag="district", target="cases", weight="area")
+    assert "zone" in repr(model.expansion_) or model.expansion_.feature_names_in_ is not None
+    with pytest.raises(ValueError, match="names 'zones', which the tables does not have"):
+        riesz.AggregateGaussianProcess(columns={"zones": "text"}).fit(zones, BAGS, bag="district", target="cases")
+
+
 def told(rows=ROWS, bags=BAGS, model=None, **how):
     """The error of a fit."""
     with pytest.raises((ValueError, TypeError)) as error:
@@ -682,9 +707,10 @@ def test_bad_input_is_told_in_a_sentence():
     holed = ROWS.assign(rain=ROWS.rain.where(ROWS.index != 4))
     bag = ROWS.district[4]
     assert f"rows is nan in row 4 (from 0) of column 'rain', in bag '{bag}': fill the value in" in told(holed)
-    for weight in (0.0, -1.0, np.nan, np.inf):
+    for weight in (-1.0, np.nan, np.inf):
         wrong = ROWS.assign(area=ROWS.area.where(ROWS.index != 4, weight))
-        assert f"weight is {weight} in row 4 (from 0), of bag '{bag}': weights are positive" in told(wrong)
+        assert f"weight is {weight} in row 4 (from 0), of bag '{bag}': weights are numbers that are not negative" in told(wrong)
+    assert "weight is 0 in every row" in told(ROWS.assign(area=0.0))
     assert "has no bag" in told(ROWS.assign(district=ROWS.district.where(ROWS.index != 4)))
     assert "bags have no column 'deaths'; their columns are: district, cases" in told(target="deaths")
     assert "rows have no column 'people'; their columns are: rain" in told(weight="people")

@@ -19,7 +19,7 @@ pub use settings::{OfModel, Protected, SettingArgs};
 use crate::failure::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::input::{OpenTable, ReadOptions, TableFile};
-use crate::io::typing::{Strays, WhenMissing, WhenUnseen, typical};
+use crate::io::model_rows::{CellPolicy, MissingCells, UnseenLevels, typical_value};
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -305,37 +305,37 @@ impl CellArgs {
     }
 
     /// How rows meet a model that was [admitted](Self::admit).
-    pub fn for_model(&self, points: &Table) -> Result<Strays> {
-        Ok(Strays {
+    pub fn for_model(&self, points: &Table) -> Result<CellPolicy> {
+        Ok(CellPolicy {
             missing: self.filling(points, "the model's support points")?,
             unseen: match self.unseen {
-                Unseen::Error => WhenUnseen::Refused("; --unseen none takes it for none of these"),
-                Unseen::None => WhenUnseen::Last,
+                Unseen::Error => UnseenLevels::Refuse("; --unseen none takes it for none of these"),
+                Unseen::None => UnseenLevels::UseLast,
             },
         })
     }
 
     /// How rows meet a program whose background is `rows`.
-    pub fn for_program(&self, rows: &Table) -> Result<Strays> {
+    pub fn for_program(&self, rows: &Table) -> Result<CellPolicy> {
         if self.unseen != Unseen::Error {
             return Err(Failure::input(
                 "--unseen none takes a model that knows its categories, and a program is asked about those of the background: add a row with \
                  the category there, or leave --unseen out",
             ));
         }
-        Ok(Strays { missing: self.filling(rows, "the background")?, unseen: WhenUnseen::Refused("") })
+        Ok(CellPolicy { missing: self.filling(rows, "the background")?, unseen: UnseenLevels::Refuse("") })
     }
 
-    fn filling(&self, rows: &Table, of: &'static str) -> Result<WhenMissing> {
+    fn filling(&self, rows: &Table, source: &'static str) -> Result<MissingCells> {
         if self.missing == Missing::Error {
-            return Ok(WhenMissing::Refused(", or give --missing impute"));
+            return Ok(MissingCells::Refuse(", or give --missing impute"));
         }
         if rows.rows() == 0 {
             return Err(Failure::input(format!(
                 "--missing impute takes typical values of {of}, and there are none: fill the values in"
             )));
         }
-        Ok(WhenMissing::Filled { values: (0..rows.width()).map(|j| typical(rows, j)).collect(), of })
+        Ok(MissingCells::Fill { values: (0..rows.width()).map(|j| typical_value(rows, j)).collect(), source })
     }
 }
 

@@ -17,8 +17,8 @@ use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::games::{about_model, about_program, asks_for_probabilities, robustness, taken_from_predictions};
 use crate::io::input::{OpenTable, described};
+use crate::io::model_rows::ModelRows;
 use crate::io::output::Output;
-use crate::io::typing::Conforming;
 use crate::program;
 
 /// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
@@ -51,7 +51,7 @@ pub struct Explaining<'a> {
     saved: Option<&'a SavedModel>,
     /// Whether it is its probabilities that are explained.
     probabilities: bool,
-    rows: Conforming,
+    rows: ModelRows,
     /// What is said of the run.
     facts: Vec<Fact>,
     /// Numbers that a row of the answer takes.
@@ -105,8 +105,8 @@ impl<'a> Explaining<'a> {
         let (model, probabilities) = (&saved.model, asks_for_probabilities(asked.game));
         let players = question.players_of(model.columns()).players().len();
         let width = model.columns().len() + 2 * (players + 4) * model.outputs().max(model.classes.len());
-        let strays = asked.cells.for_model(&model.points)?;
-        let rows = Conforming::new(rows, model.columns(), strays, width)?;
+        let policy = asked.cells.for_model(&model.points)?;
+        let rows = ModelRows::new(rows, model.columns(), policy, width)?;
         let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
         let mut done = 0;
         let explain = Box::new(move |table: &Table| {
@@ -139,8 +139,8 @@ impl<'a> Explaining<'a> {
         let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
         let none = || Table::from_column_major(columns.clone(), 0, Vec::new());
         let background = question.game.rows().cloned().map_or_else(none, Ok)?;
-        let strays = asked.cells.for_program(&background)?;
-        let rows = Conforming::new(rows, &columns, strays, width)?;
+        let policy = asked.cells.for_program(&background)?;
+        let rows = ModelRows::new(rows, &columns, policy, width)?;
         let mut done = 0;
         let explain = Box::new(move |table: &Table| {
             done += table.rows();
@@ -196,7 +196,7 @@ pub struct Prepared<'a> {
     /// Whether it is its probabilities that are explained.
     probabilities: bool,
     /// The rows, chunk by chunk.
-    pub rows: Conforming,
+    pub rows: ModelRows,
     facts: Vec<Fact>,
     width: usize,
 }
@@ -244,8 +244,8 @@ impl<'a> Prepared<'a> {
         let bound = robustness(asked.game, &explainer, &saved.model)?;
         bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
         facts.extend(bound);
-        let strays = asked.cells.for_model(&saved.model.points)?;
-        let rows = Conforming::new(rows, saved.model.columns(), strays, width)?;
+        let policy = asked.cells.for_model(&saved.model.points)?;
+        let rows = ModelRows::new(rows, saved.model.columns(), policy, width)?;
         Ok(Self { explainer, probabilities, rows, facts, width })
     }
 }

@@ -13,9 +13,10 @@ use riesz::{Background, Column, Expansion, Explainer, Groups, Question};
 use crate::args::{CellArgs, GameArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::columns::Columns;
 use crate::io::input::{described, read_file};
+use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 use crate::io::names::listed_columns;
-use crate::io::typing::{Columns, Conforming, Strays, WhenMissing, WhenUnseen};
 
 /// The settings that were given.
 fn given(args: &GameArgs) -> Vec<Fact> {
@@ -67,8 +68,8 @@ pub fn about_model(
     let mut facts = given(args);
     let rows = |_: &str| match source(args) {
         Some((_, path)) => {
-            let strays = cells.for_model(&saved.model.points)?;
-            let rows = Conforming::new(table.source(path).open()?, columns, strays, columns.len())?;
+            let policy = cells.for_model(&saved.model.points)?;
+            let rows = ModelRows::new(table.source(path).open()?, columns, policy, columns.len())?;
             read_background(path, args, table, rows, (seed, console), &mut facts)
         }
         None => {
@@ -120,8 +121,8 @@ pub fn about_program(
             return Err(Failure::input(format!("{}: no column is left to ask the program about", rows.name)));
         }
         let columns = Columns::read(rows, &names)?.table(&names, &[], console)?.columns().to_vec();
-        let strays = Strays { missing: WhenMissing::Refused(""), unseen: WhenUnseen::Refused("") };
-        let rows = Conforming::new(table.source(path).open()?, &columns, strays, columns.len())?;
+        let policy = CellPolicy { missing: MissingCells::Refuse(""), unseen: UnseenLevels::Refuse("") };
+        let rows = ModelRows::new(table.source(path).open()?, &columns, policy, columns.len())?;
         read_background(path, args, table, rows, (seed, console), &mut facts)
     };
     let question = args.settings.question(Subject::Program, source(args).map(|(s, _)| s), seed, rows)?;
@@ -194,11 +195,11 @@ fn read_background(
     path: &Path,
     args: &GameArgs,
     table: &TableArgs,
-    mut conforming: Conforming,
+    mut model_rows: ModelRows,
     (seed, console): (u64, &Console),
     facts: &mut Vec<Fact>,
 ) -> Result<Background> {
-    let rows = conforming.all()?;
+    let rows = model_rows.all()?;
     let weights = match &args.background_weights {
         None => None,
         Some(_) if path.as_os_str() == "-" => {
@@ -218,7 +219,7 @@ fn read_background(
         background.weights = background.weights.map(|w| kept.iter().map(|&i| w[i]).collect());
         background.rows = background.rows.select_rows(&kept);
     }
-    let treated = conforming.facts();
+    let treated = model_rows.facts();
     treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
     facts.push(Fact::new("background", described(path)?));
     facts.push(Fact::new("background rows", background.rows.rows()));

@@ -12,9 +12,9 @@ use crate::commands::importance::typed;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
+use crate::io::columns::Columns;
 use crate::io::models::read_model;
 use crate::io::picture::write_picture;
-use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `anova`.

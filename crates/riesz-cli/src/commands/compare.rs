@@ -11,7 +11,7 @@ use crate::args::{Global, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, brief, form, kernels, settings};
-use crate::io::typing::Columns;
+use crate::io::columns::Columns;
 
 /// Features whose witness functions stand on the page.
 const WITNESSES: usize = 4;

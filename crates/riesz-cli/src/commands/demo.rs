@@ -17,10 +17,10 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::explaining::Certificate;
 use crate::failure::Result;
+use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
 use crate::io::output::write_all;
 use crate::io::picture::check_page_name;
-use crate::io::typing::Columns;
 
 /// The bundled data: 442 patients, ten measurements and disease progression a year later.
 const DIABETES: &str = include_str!("../../data/diabetes.csv");

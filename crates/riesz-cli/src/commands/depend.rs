@@ -12,8 +12,8 @@ use crate::args::{Global, RowArgs, TestArgs};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, brief, form, kernels, settings};
+use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
-use crate::io::typing::Columns;
 
 /// Arguments of `depend`.
 #[derive(Debug, Clone, clap::Args)]

@@ -22,11 +22,11 @@ use crate::args::{FeatureNames, Global, OfModel, Protected, RowArgs, SettingArgs
 use crate::console::{Console, aligned, watched};
 use crate::failure::{Failure, Result};
 use crate::games::read_groups;
+use crate::io::columns::Columns;
 use crate::io::dataset::{Dataset, single};
 use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
 use crate::io::output::Output;
-use crate::io::typing::Columns;
 
 const FIT_EXAMPLES: &str = "\
 Examples:

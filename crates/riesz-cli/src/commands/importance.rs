@@ -18,10 +18,10 @@ use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
 use crate::form::Form;
 use crate::games::read_groups;
+use crate::io::columns::Columns;
 use crate::io::models::read_model;
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
-use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Most curves that a page has, and most features that it shows by name.

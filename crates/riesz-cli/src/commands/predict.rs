@@ -9,8 +9,8 @@ use riesz::{Expansion, Link, Matrix, Posterior, Prediction, Table};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::model_rows::ModelRows;
 use crate::io::models::read_model;
-use crate::io::typing::Conforming;
 use crate::io::write::{Cells, TableWriter};
 use crate::rates;
 
@@ -148,9 +148,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if let Some(note) = wanted.note() {
         console.note(format!("note: {} holds no posterior, {note}", args.model.display()));
     }
-    let strays = args.cells.for_model(&model.points)?;
+    let policy = args.cells.for_model(&model.points)?;
     let width = model.columns().len() + 2 * model.outputs();
-    let mut rows = Conforming::new(rows, model.columns(), strays, width)?;
+    let mut rows = ModelRows::new(rows, model.columns(), policy, width)?;
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");
     let mut done = 0;

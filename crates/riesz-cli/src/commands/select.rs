@@ -9,8 +9,8 @@ use riesz::discrepancy::selection::{Method, rank};
 use crate::args::{Global, RowArgs, TableArgs, factors};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
-use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `select`.

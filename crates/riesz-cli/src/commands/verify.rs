@@ -15,9 +15,9 @@ use crate::explaining::{Asked, Explaining};
 use crate::failure::{Failure, Result};
 use crate::games::asks_for_probabilities;
 use crate::io::input::{described, name_of};
+use crate::io::model_rows::ModelRows;
 use crate::io::models::{Found, read_any, read_model};
 use crate::io::output::write_all;
-use crate::io::typing::Conforming;
 
 /// How many standard errors an estimate may be off.
 const STANDARD_ERRORS: f64 = 5.0;
@@ -131,8 +131,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Some(missing) => {
             let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));
             let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
-            let (strays, width) = (args.cells.for_model(&model.points)?, model.columns().len());
-            let rows = Conforming::new(rows, model.columns(), strays, width)?;
+            let (policy, width) = (args.cells.for_model(&model.points)?, model.columns().len());
+            let rows = ModelRows::new(rows, model.columns(), policy, width)?;
             comparisons.push(compare_predictions(&given, &function, rows, args.tolerance)?);
             for what in ["base values", "values"] {
                 let words = format!("not compared: {missing}");
@@ -180,7 +180,7 @@ fn without_rows(game: &GameArgs) -> Option<&'static str> {
 fn compare_predictions(
     given: &Explanation,
     function: &PredictionFunction<'_>,
-    mut rows: Conforming,
+    mut rows: ModelRows,
     tolerance: f64,
 ) -> Result<Comparison> {
     let outputs = places(&given.output_names, &function.output_names(), "output")?;

@@ -10,10 +10,10 @@ use riesz::{Error, Table};
 use crate::args::TableArgs;
 use crate::console::{Console, note_once};
 use crate::failure::{Failure, Result};
+use crate::io::columns::Columns;
 use crate::io::duels::names_of;
 use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
-use crate::io::typing::Columns;
 
 /// Which tables are learnt from, and what their columns mean.
 #[derive(Debug, Clone, clap::Args)]
@@ -149,7 +149,7 @@ impl AggregateArgs {
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
         let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
         let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
-        let rows = self.with_weight(rows)?;
+        let rows = without_zero_weights(rows, self.weight.as_ref())?;
         let (levels, codes) = rows.levels(&self.bag)?;
         let of_rows: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
         let names = names_of(&bags, &self.bag)?;
@@ -177,22 +177,6 @@ impl AggregateArgs {
             },
         };
         Ok(Aggregated { data, family, source, targets: called, bags: with_rows, notes: joined.notes })
-    }
-
-    /// The rows that count something; the user is told of others.
-    fn with_weight(&self, rows: Columns) -> Result<Columns> {
-        let Some(name) = &self.weight else { return Ok(rows) };
-        let counts: Vec<bool> = rows.numbers(name)?.iter().map(|weight| *weight != 0.0).collect();
-        let empty = counts.iter().filter(|counts| !**counts).count();
-        if empty == 0 || empty == counts.len() {
-            return Ok(rows);
-        }
-        note_once(&format!(
-            "warning: {}: {empty} of {} rows whose '{name}' is 0 were left out",
-            rows.name,
-            counts.len()
-        ));
-        Ok(rows.select(&counts))
     }
 
     /// Whether targets are sums: those that are said to be, and counts of events.
@@ -432,7 +416,23 @@ fn with_names(text: &str, words: &str, names: &[String]) -> String {
     out
 }
 
-/// Of each row its weight; `bag` says of a row which bag it is in.
+/// Leaves out the rows whose weight is 0, with a warning that counts them.
+pub fn without_zero_weights(rows: Columns, weight: Option<&String>) -> Result<Columns> {
+    let Some(name) = weight else { return Ok(rows) };
+    let kept: Vec<bool> = rows.numbers(name)?.iter().map(|weight| *weight != 0.0).collect();
+    let dropped = kept.iter().filter(|kept| !**kept).count();
+    if dropped == 0 || dropped == kept.len() {
+        return Ok(rows);
+    }
+    note_once(&format!(
+        "warning: {}: {dropped} of {} rows whose '{name}' is 0 were left out",
+        rows.name,
+        kept.len()
+    ));
+    Ok(rows.select(&kept))
+}
+
+/// The weights of rows, which must be positive; `bag` gives the name of a row's bag for messages.
 pub fn weights<'b>(rows: &Columns, name: &str, bag: impl Fn(usize) -> &'b str) -> Result<Vec<f64>> {
     let all = rows.numbers(name)?;
     if let Some(i) = all.iter().position(|w| *w <= 0.0) {

@@ -6,8 +6,8 @@ use clap::ValueHint;
 use riesz::error::listed;
 use riesz::preference::Bags;
 
+use super::columns::Columns;
 use super::duels::{Items, Names, first_of, names_of};
-use super::typing::Columns;
 use crate::args::TableArgs;
 use crate::failure::{Failure, Result};
 

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::columns::{CHUNK, Columns, sorted_levels};
 use crate::io::input::{OpenTable, ReadOptions, TableFile, name_of};
-use crate::io::typing::{CHUNK, Columns, Conforming, Strays, WhenMissing, WhenUnseen, in_order};
+use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 
 /// Rows of a unit, at least, where a file has so many.
 const UNIT: u64 = 1 << 17;
@@ -54,21 +55,34 @@ pub struct Roles {
     pub classes: Option<Vec<String>>,
 }
 
-/// The files that `given` names: as they are, all Parquet and CSV files of a folder, or those that match a pattern with `*`, `?` and `[…]`; in order of their names.
+/// Endings of the names of tables in a folder.
+const TABLE_ENDINGS: [&str; 8] =
+    [".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".feather", ".arrow", ".arrows"];
+
+/// Whether a file in a folder is a table by its name. Names that begin with `.` or `_` are those of other programs' notes.
+fn has_name_of_a_table(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    let name = name.to_string_lossy().to_lowercase();
+    let uncompressed = [".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+    !name.starts_with(['.', '_']) && TABLE_ENDINGS.iter().any(|ending| uncompressed.ends_with(ending))
+}
+
+/// The files that `given` names: as they are, all tables of a folder, or those that match a pattern with `*`, `?` and
+/// `[…]`; in the order of their names.
 fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in given {
         if path.is_dir() {
             let entries = std::fs::read_dir(path).map_err(|e| Failure::reading(&name_of(path), &e))?;
             let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-            let table =
-                |p: &PathBuf| p.extension().is_some_and(|e| e == "parquet" || e == "csv" || e == "tsv");
-            let hidden =
-                |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(['.', '_']));
-            found.retain(|p| table(p) && !hidden(p));
+            found.retain(|path| has_name_of_a_table(path));
             found.sort();
             if found.is_empty() {
-                return Err(Failure::input(format!("{} holds no Parquet or CSV files", name_of(path))));
+                return Err(Failure::input(format!(
+                    "{} has no file whose name ends in {} (or in one of these and .gz or .zst): name the files",
+                    name_of(path),
+                    TABLE_ENDINGS.join(", ")
+                )));
             }
             all.extend(found);
         } else if !path.exists() && path.to_string_lossy().contains(['*', '?', '[']) {
@@ -188,7 +202,12 @@ impl Dataset {
         let mut first = self.open_unit(&self.units()[0])?;
         let places = first.places(names)?;
         let start = first.next(&places, CHUNK)?;
-        let start = Columns::of(first.name.clone(), first.rules.clone(), start.into_iter().collect(), names)?;
+        let start = Columns::from_chunks(
+            first.name.clone(),
+            first.rules.clone(),
+            start.into_iter().collect(),
+            names,
+        )?;
         let mut text = Vec::new();
         for name in names {
             if categorical.contains(name) || start.is_categorical(name, true)? {
@@ -206,8 +225,10 @@ impl Dataset {
                 }
             }
         }
-        let mut levels =
-            text.iter().zip(levels.into_iter().map(in_order)).collect::<std::collections::HashMap<_, _>>();
+        let mut levels = text
+            .iter()
+            .zip(levels.into_iter().map(sorted_levels))
+            .collect::<std::collections::HashMap<_, _>>();
         let of = |name: &String| match levels.remove(name) {
             Some(levels) => {
                 console.note(format!("categorical column '{name}': {} levels", levels.len()));
@@ -265,9 +286,9 @@ impl Source for Reading<'_> {
         };
         let others = targets.iter().map(target).chain(weights.iter().map(Column::numeric));
         let columns: Vec<Column> = features.iter().cloned().chain(others).collect();
-        let missing = WhenMissing::Refused(self.data.options.missing_remedy);
-        let strays = Strays { missing, unseen: WhenUnseen::Refused("") };
-        let mut rows = Conforming::new(open, &columns, strays, columns.len())?;
+        let missing = MissingCells::Refuse(self.data.options.missing_remedy);
+        let policy = CellPolicy { missing, unseen: UnseenLevels::Refuse("") };
+        let mut rows = ModelRows::new(open, &columns, policy, columns.len())?;
         while let Some(all) = rows.next()? {
             let (n, d, t) = (all.rows(), features.len(), targets.len());
             let values = all.column_major();

@@ -11,9 +11,10 @@ use riesz::{Column, ColumnKind, Table};
 use crate::args::{CellArgs, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::columns::{Columns, sorted_levels};
 use crate::io::input::OpenTable;
+use crate::io::model_rows::ModelRows;
 use crate::io::names::listed_columns;
-use crate::io::typing::{Columns, Conforming, in_order};
 
 /// How a table of items is read.
 #[derive(Debug, Clone, clap::Args)]
@@ -211,8 +212,8 @@ impl Items {
         if known.width() == 0 {
             return Self::alone(name, names);
         }
-        let strays = cells.for_model(known)?;
-        let mut rows = Conforming::new(table.source(path).open()?, known.columns(), strays, known.width())?;
+        let policy = cells.for_model(known)?;
+        let mut rows = ModelRows::new(table.source(path).open()?, known.columns(), policy, known.width())?;
         let mut all: Option<Table> = None;
         while let Some(part) = rows.next()? {
             all = Some(match all {
@@ -312,7 +313,7 @@ impl Met {
     /// Reads duels between items of which nothing but the names is known: those of the duels, in order.
     pub fn read_alone(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<(Items, Self)> {
         let named = Named::read(rows, wanted, console)?;
-        let ids = in_order(named.left.iter().chain(&named.right).cloned().collect());
+        let ids = sorted_levels(named.left.iter().chain(&named.right).cloned().collect());
         let items = Items::alone(named.source.clone(), ids)?;
         let met = named.between(&items.names)?;
         Ok((items, met))

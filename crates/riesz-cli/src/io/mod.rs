@@ -4,14 +4,17 @@ pub mod aggregates;
 pub mod arrow;
 pub mod arrow_ipc;
 pub mod bags;
+mod cells;
 pub mod checkpoint;
 pub mod chunk;
+pub mod columns;
 pub mod csv;
 pub mod dataset;
 pub mod duels;
 pub mod input;
 pub mod json;
 pub mod memory;
+pub mod model_rows;
 pub mod models;
 pub mod names;
 pub mod output;
@@ -20,6 +23,8 @@ pub mod picture;
 pub mod reader;
 pub mod sheets;
 pub mod svmlight;
-pub mod typing;
 pub mod values;
 pub mod write;
+
+#[cfg(test)]
+mod tests;

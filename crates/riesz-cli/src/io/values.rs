@@ -11,10 +11,11 @@ use riesz::format::values::{Note, Reader, header, numbers};
 
 use crate::args::Format;
 use crate::failure::{Failure, Result};
+use crate::io::cells::append_numbers;
 use crate::io::chunk::Raw;
+use crate::io::columns::{CHUNK, Columns};
 use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
-use crate::io::typing::{self, CHUNK, Columns};
 use crate::io::write::{Cells, TableWriter};
 
 /// The key of the [`Note`] in a Parquet file.
@@ -68,7 +69,7 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
         let mut columns = Vec::with_capacity(wanted.len());
         for (k, &j) in wanted.iter().enumerate().filter(|(k, _)| *k != 1) {
             let mut column = Vec::with_capacity(chunk.rows);
-            typing::numbers(&chunk, k, &header[j], &name, &mut column)?;
+            append_numbers(&chunk, k, &header[j], &name, &mut column)?;
             columns.push(column);
         }
         for i in 0..chunk.rows {

@@ -73,8 +73,30 @@ fn bags_are_explained_by_their_rows() {
     let found = cells(&place.good(EXPLAIN).0);
     assert_eq!(found[0], ["bag", "base_value", "player:prediction", "east", "north", "prediction"]);
     place.bad(&EXPLAIN.replace("district", "ward"), "there is no column 'ward'");
-    place.write("rows.csv", place.read("rows.csv").replacen(",1.0,", ",0,", 1));
-    place.bad(EXPLAIN, "of bag 'd00', is 0: weights are positive numbers");
+    let rows = place.read("rows.csv");
+    place.write("rows.csv", rows.replacen(",1.0,", ",-1,", 1));
+    place.bad(EXPLAIN, "of bag 'd00', is -1: weights are positive numbers");
+}
+
+#[test]
+fn rows_of_weight_zero_are_left_out() {
+    let place = place(&world(), DISTRICTS);
+    place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
+    let rows = place.read("rows.csv");
+    let line = rows.lines().position(|line| line.contains(",1.0,")).unwrap();
+    let others: String =
+        rows.lines().enumerate().filter(|(i, _)| *i != line).map(|(_, line)| format!("{line}\n")).collect();
+    let note = "rows whose 'people' is 0 were left out";
+    for command in
+        [EXPLAIN, "downscale map m.riesz rows.csv --x east --y north --bag district --weight people"]
+    {
+        let command = if command == EXPLAIN { command.to_string() } else { format!("{command} -o map.html") };
+        place.write("rows.csv", rows.replacen(",1.0,", ",0,", 1));
+        let (with_zero, err) = place.good(&command);
+        assert!(err.contains(note), "{err}");
+        place.write("rows.csv", &others);
+        assert_eq!(place.good(&command).0, with_zero);
+    }
 }
 
 /// The lines of the table of bags on a page, first that of all rows.

@@ -154,7 +154,7 @@ fn what_cannot_be_is_refused() {
     for (words, expected) in [
         ("fit a --target target -o m.riesz", "--landmarks"),
         ("fit DIABETES DIABETES --target target --landmarks 9 -o m.riesz", "named twice"),
-        ("fit nothing --target target --landmarks 9 -o m.riesz", "holds no Parquet or CSV files"),
+        ("fit nothing --target target --landmarks 9 -o m.riesz", "has no file whose name ends in .csv, .tsv, .parquet"),
         ("fit no*.csv --target target --landmarks 9 -o m.riesz", "no file matches"),
         ("fit - --target target --landmarks 9 -o m.riesz", "standard input"),
         ("fit a --target target --landmarks 0 -o m.riesz", "--landmarks"),

@@ -38,6 +38,11 @@ pub enum Suspicion {
         /// The smallest of them.
         least: f64,
     },
+    /// They are dates written as whole numbers: `20260131`, or `202601` for a month.
+    Dates {
+        /// The first of them.
+        first: f64,
+    },
     /// One of them is far away from all others, and may mark a missing value.
     FarAway {
         /// Its row, from 0.
@@ -63,6 +68,9 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     if consecutive {
         return vec![Suspicion::CountsRows { least: sorted[0] }];
     }
+    if sorted.iter().all(|value| is_written_date(*value)) && sorted[0] < sorted[n - 1] {
+        return vec![Suspicion::Dates { first: values[0] }];
+    }
     let median = sorted[n / 2];
     let range = sorted[3 * n / 4] - sorted[n / 4];
     if range <= 0.0 || !range.is_finite() {
@@ -80,6 +88,19 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     vec![Suspicion::FarAway { row, value, cells, distance: distance(value) }]
 }
 
+/// Whether a number is `YYYYMMDD` or `YYYYMM` of the years 1900 to 2099.
+fn is_written_date(value: f64) -> bool {
+    if value.fract() != 0.0 || !(190_000.0..21_000_000.0).contains(&value) {
+        return false;
+    }
+    let digits = value as u32;
+    let (year, month, day) = match digits {
+        190_000..210_000 => (digits / 100, digits % 100, 1),
+        _ => (digits / 10_000, digits / 100 % 100, digits % 100),
+    };
+    (1900..2100).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day)
+}
+
 impl Suspicion {
     /// A warning about the column called `column`; `place` names a row, from 0.
     pub fn sentence(&self, column: &str, place: impl Fn(usize) -> String, front: FrontEnd) -> String {
@@ -88,6 +109,11 @@ impl Suspicion {
                 "column '{column}' numbers the rows ({least}, {}, …): leave it out with {} if it is a label",
                 least + 1.0,
                 front.left_out(&[column])
+            ),
+            Self::Dates { first } => format!(
+                "column '{column}' looks like dates written as whole numbers ({first}), whose differences are not \
+                 lengths of time: write days or months since some date, or give {} if they are names",
+                front.choice(column, "text")
             ),
             Self::FarAway { row, value, cells, distance } => {
                 let value = if value.abs() >= 1e16 { format!("{value:e}") } else { value.to_string() };
@@ -129,6 +155,13 @@ mod tests {
         let sentence = found[0].sentence("height", |row| format!("row {}", row + 1), FrontEnd::CommandLine);
         assert!(sentence.contains("row 4 is -9999, as are 1 more cells"), "{sentence}");
         assert!(sentence.contains("--na-values '-9999'"), "{sentence}");
+        let days: Vec<f64> = (0..60).map(|i| f64::from(20_260_101 + i % 28 + 100 * (i / 28))).collect();
+        assert_eq!(suspicions(&days), [Suspicion::Dates { first: 20_260_101.0 }]);
+        let months: Vec<f64> = (0..60).map(|i| f64::from(202_001 + i % 12 + 100 * (i / 12))).collect();
+        assert_eq!(suspicions(&months), [Suspicion::Dates { first: 202_001.0 }]);
+        // Prices of houses are no months.
+        let prices: Vec<f64> = (0..60).map(|i| f64::from(195_000 + 250 * i)).collect();
+        assert_eq!(suspicions(&prices), []);
         // Too few rows, and columns of two values, say nothing.
         assert_eq!(suspicions(&count[..5]), []);
         assert_eq!(suspicions(&[vec![0.0; 30], vec![1.0; 3]].concat()), []);

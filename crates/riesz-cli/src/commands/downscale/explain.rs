@@ -69,8 +69,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let unit = unit_of(model, args.sum)?;
     warn_of_weights(model, args.weight.as_ref(), &console);
-    let beside: Vec<&String> = [&args.bag].into_iter().chain(&args.weight).collect();
-    let (columns, table) = rows_of(&saved, rows, &beside)?;
+    let (columns, table) = rows_of(&saved, rows, &[&args.bag], args.weight.as_ref())?;
     let members = Members::read(&columns, &args.bag, args.weight.as_ref())?;
     let background = background_of(&saved, args.background.as_deref(), &args.table)?;
     let progress = console.progress("explaining");

@@ -93,9 +93,8 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
         let why = format!("--of {of} has no use for --background: leave it out, or name a feature");
         return Err(Failure::input(why));
     }
-    let beside: Vec<&String> =
-        [&args.x, &args.y].into_iter().chain(&args.page.bag).chain(&args.page.weight).collect();
-    let (columns, table) = rows_of(&saved, rows, &beside)?;
+    let beside: Vec<&String> = [&args.x, &args.y].into_iter().chain(&args.page.bag).collect();
+    let (columns, table) = rows_of(&saved, rows, &beside, args.page.weight.as_ref())?;
     let places = [columns.numbers(&args.x)?, columns.numbers(&args.y)?];
     let background = background_of(&saved, args.background.as_deref(), &args.table)?;
     let given = Given { columns, table, places, background };

@@ -16,9 +16,9 @@ use crate::console::Console;
 use crate::explaining::Certificate;
 use crate::failure::{Failure, Result};
 use crate::io::aggregates::told;
+use crate::io::columns::Columns;
 use crate::io::duels::{first_of, names_of};
 use crate::io::output::write_all;
-use crate::io::typing::Columns;
 
 /// What only pages have.
 #[derive(Debug, Clone, clap::Args)]

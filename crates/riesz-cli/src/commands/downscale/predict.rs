@@ -9,8 +9,8 @@ use riesz::{Expansion, Posterior};
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::model_rows::ModelRows;
 use crate::io::models::read_model;
-use crate::io::typing::Conforming;
 use crate::io::write::{Cells, TableWriter};
 use crate::rates;
 
@@ -70,8 +70,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let rows = args.table.source(&args.rows).open()?;
     let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
-    let (model, strays) = (&saved.model, args.cells.for_model(&saved.model.points)?);
-    let mut rows = Conforming::new(rows, model.columns(), strays, model.columns().len() + 6)?;
+    let (model, policy) = (&saved.model, args.cells.for_model(&saved.model.points)?);
+    let mut rows = ModelRows::new(rows, model.columns(), policy, model.columns().len() + 6)?;
     let names = names(model);
     let mut example = vec![Cells::Integers(Vec::new())];
     example.resize(names.len(), Cells::Numbers(Vec::new()));

@@ -14,9 +14,9 @@ use crate::args::TableArgs;
 use crate::commands::importance::typed;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::aggregates::weights;
+use crate::io::aggregates::{weights, without_zero_weights};
+use crate::io::columns::Columns;
 use crate::io::input::{OpenTable, described};
-use crate::io::typing::Columns;
 
 /// What is drawn.
 pub struct Given {
@@ -31,22 +31,27 @@ pub struct Given {
 }
 
 /// The rows in the columns of the model, and what columns there are `beside`.
-pub fn rows_of(saved: &SavedModel, rows: OpenTable, beside: &[&String]) -> Result<(Columns, Table)> {
+pub fn rows_of(
+    saved: &SavedModel,
+    rows: OpenTable,
+    beside: &[&String],
+    weight: Option<&String>,
+) -> Result<(Columns, Table)> {
     let own = saved.model.columns();
     let mut wanted: Vec<String> = own.iter().map(|c| c.name.clone()).collect();
-    for name in beside {
+    for name in beside.iter().copied().chain(weight) {
         if !wanted.contains(name) {
-            wanted.push((*name).clone());
+            wanted.push(name.clone());
         }
     }
-    let columns = Columns::read(rows, &wanted)?;
+    let columns = without_zero_weights(Columns::read(rows, &wanted)?, weight)?;
     let table = typed(&columns, saved)?.conform(own)?;
     Ok((columns, table))
 }
 
 /// Rows from which absent features take their values, if there are some.
 pub fn background_of(saved: &SavedModel, path: Option<&Path>, table: &TableArgs) -> Result<Option<Table>> {
-    let read = |path: &Path| Ok(rows_of(saved, table.source(path).open()?, &[])?.1);
+    let read = |path: &Path| Ok(rows_of(saved, table.source(path).open()?, &[], None)?.1);
     path.map(read).transpose()
 }
 

@@ -8,15 +8,15 @@ use riesz::{Column, ColumnKind, Table};
 
 use crate::args::TableArgs;
 use crate::failure::{Failure, Result};
-use crate::io::typing::{Conforming, Strays, WhenMissing, WhenUnseen};
+use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 
 /// All rows of a table, in these columns.
 pub fn rows(table: &TableArgs, file: &Path, columns: &[Column]) -> Result<Table> {
-    let strays = Strays {
-        missing: WhenMissing::Refused(", or leave the row out"),
-        unseen: WhenUnseen::Refused("; leave the row out"),
+    let policy = CellPolicy {
+        missing: MissingCells::Refuse(", or leave the row out"),
+        unseen: UnseenLevels::Refuse("; leave the row out"),
     };
-    Conforming::new(table.source(file).open()?, columns, strays, columns.len())?.all()
+    ModelRows::new(table.source(file).open()?, columns, policy, columns.len())?.all()
 }
 
 /// The same, and the numbers in further columns.

@@ -13,9 +13,9 @@ use riesz::{Column, ColumnKind, Table};
 use crate::args::{CauseArgs, Global, TableArgs, graph_of};
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
+use crate::io::columns::Columns;
 use crate::io::input::{described, name_of};
 use crate::io::names::listed_columns;
-use crate::io::typing::Columns;
 
 /// Studies, which effect is asked of them, and how it is learnt.
 #[derive(Debug, clap::Args)]

@@ -4,8 +4,8 @@ use riesz::columns::{FrontEnd, suspicions};
 use serde_json::{Value, json};
 
 use crate::failure::Result;
+use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
-use crate::io::typing::Columns;
 
 /// Levels that are shown by name: to people, and to programs.
 const SHOWN: usize = 4;
@@ -136,7 +136,7 @@ fn contents(columns: &Columns, name: &str) -> Result<Contents> {
         reason: String::new(),
         remarks: Vec::new(),
     };
-    match columns.kind(name, true) {
+    match columns.column_type(name, true) {
         Err(failure) => {
             found.kind = "refused";
             found
@@ -157,7 +157,7 @@ fn contents(columns: &Columns, name: &str) -> Result<Contents> {
                     }
                 };
                 let present: Vec<f64> = numbers.iter().copied().filter(|v| !v.is_nan()).collect();
-                let place = |row: usize| columns.row_words(present_row(&numbers, row));
+                let place = |row: usize| columns.describe_row(present_row(&numbers, row));
                 found.remarks.extend(
                     suspicions(&present).iter().map(|s| s.sentence(name, place, FrontEnd::CommandLine)),
                 );

@@ -11,8 +11,8 @@ use super::predict::rows_in;
 use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::io::columns::Columns;
 use crate::io::duels::{Items, Met};
-use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `prefer evaluate`.

@@ -15,9 +15,9 @@ use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::bags::BagArgs;
+use crate::io::columns::Columns;
 use crate::io::duels::{Around, Ended, ItemArgs, Items, Met, Names, OutcomeArgs, SideArgs, Wanted, names_of};
 use crate::io::models::read_model;
-use crate::io::typing::Columns;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `prefer predict`.

@@ -1,0 +1,414 @@
+//! Columns of a table read as a whole: their types, as [`riesz::columns`] decides them, and a [`Table`] of their values.
+
+use std::collections::HashMap;
+
+use riesz::columns::{Choice, ColumnType, FEW_ROWS, Profile, Suspicion, is_boolean, suspicions};
+use riesz::{Column, ColumnKind, Table};
+
+use super::cells::{ColumnCells, FRONT_END};
+use crate::console::{Console, note_once};
+use crate::failure::{Failure, Result};
+use crate::io::chunk::{Chunk, Raw};
+use crate::io::input::{CellRules, OpenTable};
+
+/// Rows read at a time, where the width does not ask for fewer.
+pub const CHUNK: usize = 4096;
+
+/// Whole columns of one table, in the chunks in which they were read.
+pub struct Columns {
+    /// The name of the table, for messages.
+    pub name: String,
+    rules: CellRules,
+    chunks: Vec<Chunk>,
+    /// The index of each column in the chunks.
+    indices: HashMap<String, usize>,
+    rows: usize,
+}
+
+impl Columns {
+    /// Reads the columns `wanted` of all rows.
+    pub fn read(mut rows: OpenTable, wanted: &[String]) -> Result<Self> {
+        let indices = rows.places(wanted)?;
+        rows.check_dense(wanted.len())?;
+        let mut chunks = Vec::new();
+        while let Some(chunk) = rows.next(&indices, CHUNK)? {
+            chunks.push(chunk);
+        }
+        Self::from_chunks(rows.name, rows.rules, chunks, wanted)
+    }
+
+    /// Joins chunks of a table whose columns are called `wanted`.
+    pub fn from_chunks(
+        name: String,
+        rules: CellRules,
+        chunks: Vec<Chunk>,
+        wanted: &[String],
+    ) -> Result<Self> {
+        let rows = chunks.iter().map(|c| c.rows).sum();
+        if rows == 0 {
+            return Err(Failure::input(format!("{name} has names of columns but no rows")));
+        }
+        let indices = wanted.iter().enumerate().map(|(index, name)| (name.clone(), index)).collect();
+        let columns = Self { name, rules, chunks, indices, rows };
+        if columns.rules.drop_missing { columns.without_missing() } else { Ok(columns) }
+    }
+
+    /// Leaves out the rows that have a missing cell, and prints a note that counts them.
+    fn without_missing(self) -> Result<Self> {
+        let mut complete = vec![true; self.rows];
+        for name in self.indices.keys() {
+            let missing =
+                self.cells(name)?.flat_map(|cells| (0..cells.chunk.rows).map(move |i| cells.is_missing(i)));
+            complete.iter_mut().zip(missing).for_each(|(complete, missing)| *complete &= !missing);
+        }
+        let dropped = complete.iter().filter(|complete| !**complete).count();
+        if dropped == 0 {
+            return Ok(self);
+        }
+        let (name, rows) = (self.name.clone(), self.rows);
+        if dropped == rows {
+            return Err(Failure::input(format!(
+                "{name}: every row has a missing cell, and none is left: leave the columns out that lack values"
+            )));
+        }
+        note_once(&format!(
+            "{name}: {dropped} of {rows} rows with missing cells were left out (first {})",
+            self.describe_row(complete.iter().position(|complete| !complete).unwrap_or(0))
+        ));
+        Ok(self.select(&complete))
+    }
+
+    /// Keeps the rows at which `kept` is true.
+    pub fn select(mut self, kept: &[bool]) -> Self {
+        let mut start = 0;
+        for chunk in &mut self.chunks {
+            let selected: Vec<usize> = (0..chunk.rows).filter(|i| kept[start + i]).collect();
+            start += chunk.rows;
+            if selected.len() < chunk.rows {
+                *chunk = chunk.select(&selected);
+            }
+        }
+        self.rows = self.chunks.iter().map(|chunk| chunk.rows).sum();
+        self
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn index(&self, name: &str) -> Result<usize> {
+        self.indices
+            .get(name)
+            .copied()
+            .ok_or_else(|| Failure::input(format!("{}: there is no column '{name}'", self.name)))
+    }
+
+    /// The cells of a column, chunk by chunk.
+    fn cells<'a>(&'a self, name: &'a str) -> Result<impl Iterator<Item = ColumnCells<'a>>> {
+        let j = self.index(name)?;
+        let (table, rules) = (self.name.as_str(), &self.rules);
+        Ok(self.chunks.iter().map(move |chunk| ColumnCells { chunk, j, column: name, table, rules }))
+    }
+
+    /// The first cell that is not missing, as the file spells it; empty if all cells are missing.
+    pub fn example(&self, name: &str) -> Result<String> {
+        let first = |cells: ColumnCells<'_>| {
+            (0..cells.chunk.rows).find(|&i| !cells.is_missing(i)).map(|i| cells.text(i).into_owned())
+        };
+        Ok(self.cells(name)?.find_map(first).unwrap_or_default())
+    }
+
+    /// The place of row `row` in the file, for messages.
+    pub fn describe_row(&self, row: usize) -> String {
+        let mut start = 0;
+        for chunk in &self.chunks {
+            if row < start + chunk.rows {
+                return chunk.place(row - start);
+            }
+            start += chunk.rows;
+        }
+        format!("row {}", row + 1)
+    }
+
+    /// Counts the cells of a column by their notation.
+    pub fn profile(&self, name: &str) -> Result<Profile> {
+        let mut profile = Profile::new(self.rules.format, &self.rules.missing);
+        for cells in self.cells(name)? {
+            match &cells.chunk.columns[cells.j] {
+                Raw::Numbers(numbers) => numbers.iter().for_each(|v| profile.add_number(*v)),
+                Raw::Texts(texts) => texts.iter().for_each(|text| profile.add_text(text)),
+            }
+        }
+        Ok(profile)
+    }
+
+    /// Decides the type of a column. `can_ignore` says whether leaving the column out is a remedy.
+    pub fn column_type(&self, name: &str, can_ignore: bool) -> Result<ColumnType> {
+        self.profile(name)?.decide(self.rules.choice(name)).map_err(|problem| {
+            let row = self.describe_row(usize::try_from(problem.row).unwrap_or(usize::MAX));
+            Failure::input(format!("{}: {}", self.name, problem.sentence(name, &row, FRONT_END, can_ignore)))
+        })
+    }
+
+    /// Whether a column holds categories. A note is printed where its cells are not taken as they are written.
+    pub fn is_categorical(&self, name: &str, can_ignore: bool) -> Result<bool> {
+        let column_type = self.column_type(name, can_ignore)?;
+        self.print_remark(name, &column_type);
+        Ok(column_type.categorical)
+    }
+
+    fn print_remark(&self, name: &str, column_type: &ColumnType) {
+        if let Some(remark) = &column_type.remark {
+            note_once(&format!("{}: column '{name}': {remark}", self.name));
+        }
+    }
+
+    /// A column as numbers.
+    pub fn numbers(&self, name: &str) -> Result<Vec<f64>> {
+        self.numbers_where(name, |cells, i| Err(cells.refuse(i, self.rules.missing_remedy)))
+    }
+
+    /// A column as numbers, with NaN for missing cells.
+    pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<f64>> {
+        self.numbers_where(name, |cells, i| match cells.is_missing(i) {
+            true => Ok(f64::NAN),
+            false => Err(cells.refuse(i, "")),
+        })
+    }
+
+    /// A column as numbers, whatever its profile says. `substitute` gives the number for a cell that is not one.
+    fn numbers_where(
+        &self,
+        name: &str,
+        substitute: impl Fn(&ColumnCells<'_>, usize) -> Result<f64>,
+    ) -> Result<Vec<f64>> {
+        let profile = self.profile(name)?;
+        let choice = self.rules.choice(name);
+        let as_numbers = || profile.decide(Some(Choice::Number));
+        let decision = match profile.decide(choice.filter(|c| *c == Choice::Number)) {
+            Ok(column_type) if !column_type.categorical => Ok(column_type),
+            // A cell that is no number is named below, with its row.
+            Ok(_) => as_numbers()
+                .or_else(|_| Ok(ColumnType { categorical: false, reason: String::new(), remark: None })),
+            Err(problem) => Err(problem),
+        };
+        match decision {
+            Ok(column_type) => self.print_remark(name, &column_type),
+            Err(problem) if problem.is_about_notation() => {
+                let row = self.describe_row(usize::try_from(problem.row).unwrap_or(usize::MAX));
+                return Err(Failure::input(format!(
+                    "{}: {}",
+                    self.name,
+                    problem.sentence(name, &row, FRONT_END, false)
+                )));
+            }
+            // As above.
+            Err(_) => {}
+        }
+        let mut out = Vec::with_capacity(self.rows);
+        for cells in self.cells(name)? {
+            cells.numbers(&mut out, |i| substitute(&cells, i))?;
+        }
+        Ok(out)
+    }
+
+    /// The sorted levels of a column, and the code of each cell.
+    pub fn levels(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
+        self.levels_where(name, |cells, i| Err(cells.refuse(i, self.rules.missing_remedy)))
+    }
+
+    /// The sorted levels of a column, and the code of each cell: NaN for a missing one.
+    pub fn levels_or_missing(&self, name: &str) -> Result<(Vec<String>, Vec<f64>)> {
+        self.levels_where(name, |cells, i| match cells.is_missing(i) {
+            true => Ok(()),
+            false => Err(cells.refuse(i, "")),
+        })
+    }
+
+    /// The sorted levels of a column, and the code of each cell: NaN for a missing or infinite cell that `check` accepts.
+    fn levels_where(
+        &self,
+        name: &str,
+        check: impl Fn(&ColumnCells<'_>, usize) -> Result<()>,
+    ) -> Result<(Vec<String>, Vec<f64>)> {
+        // Every spelling is stored once, and each row has the index of its spelling.
+        let (mut spellings, mut index_of_spelling) = (Vec::new(), HashMap::new());
+        let mut spelling_of_row: Vec<Option<usize>> = Vec::with_capacity(self.rows);
+        for cells in self.cells(name)? {
+            for i in 0..cells.chunk.rows {
+                let infinite = matches!(&cells.chunk.columns[cells.j], Raw::Numbers(v) if v[i].is_infinite());
+                if infinite || cells.is_missing(i) {
+                    check(&cells, i)?;
+                    spelling_of_row.push(None);
+                    continue;
+                }
+                let cell = cells.text(i);
+                let index = index_of_spelling.get(cell.as_ref()).copied().unwrap_or_else(|| {
+                    spellings.push(cell.to_string());
+                    index_of_spelling.insert(cell.into_owned(), spellings.len() - 1);
+                    spellings.len() - 1
+                });
+                spelling_of_row.push(Some(index));
+            }
+        }
+        self.unify_spellings(name, &mut spellings);
+        let levels = sorted_levels(spellings.clone());
+        let code: HashMap<&str, f64> =
+            levels.iter().enumerate().map(|(k, l)| (l.as_str(), k as f64)).collect();
+        let code_of_spelling: Vec<f64> = spellings.iter().map(|l| code[l.as_str()]).collect();
+        let codes = spelling_of_row
+            .into_iter()
+            .map(|index| index.map_or(f64::NAN, |index| code_of_spelling[index]))
+            .collect();
+        Ok((levels, codes))
+    }
+
+    /// Gives all spellings of one level the same name, and prints a note where that is not obvious.
+    fn unify_spellings(&self, name: &str, spellings: &mut [String]) {
+        // 2 and 2.0 are one level, spellings 2; codes such as 02139 keep their zeros.
+        let padded = |l: &String| l.len() > 1 && l.starts_with('0') && !l.starts_with("0.");
+        let exact = |l: &String| l.parse::<f64>().is_ok_and(|v| v.abs() < 9e15 || v.to_string() == *l);
+        if spellings.iter().all(exact) && !spellings.iter().any(padded) {
+            spellings
+                .iter_mut()
+                .for_each(|l| *l = l.parse::<f64>().map_or_else(|_| l.clone(), |v| v.to_string()));
+            return;
+        }
+        let mut folded: Vec<String> = spellings.iter().map(|l| l.to_lowercase()).collect();
+        folded.sort_unstable();
+        folded.dedup();
+        if folded.len() == spellings.len() {
+            return;
+        }
+        if spellings.iter().all(|l| is_boolean(l)) {
+            note_once(&format!(
+                "{}: column '{name}': spellings of true and false that differ in case are one level each",
+                self.name
+            ));
+            spellings.iter_mut().for_each(|l| *l = l.to_lowercase());
+            return;
+        }
+        let pair = spellings.iter().enumerate().find_map(|(i, one)| {
+            let other = spellings[..i].iter().find(|other| other.to_lowercase() == one.to_lowercase())?;
+            Some((other, one))
+        });
+        if let Some((one, other)) = pair {
+            note_once(&format!(
+                "warning: {}: column '{name}': '{one}' and '{other}' differ in case only and are two categories: \
+                 correct the table if they are one",
+                self.name
+            ));
+        }
+    }
+
+    /// A table of the columns `names`. Columns of text and those in `categorical` become categories. Warns of numbers
+    /// that are probably not measurements, and refuses texts that are labels of rows.
+    pub fn table(&self, names: &[String], categorical: &[String], console: &Console) -> Result<Table> {
+        let table = self.table_as_given(names, categorical)?;
+        self.check(&table, categorical, console)?;
+        Ok(table)
+    }
+
+    /// Warns of numbers of a table that are probably not measurements, and refuses texts that are labels of rows. Columns
+    /// in `stated` are exempt, since the user calls them categories.
+    pub fn check(&self, table: &Table, stated: &[String], console: &Console) -> Result<()> {
+        let mut labels = Vec::new();
+        for (j, column) in table.columns().iter().enumerate() {
+            match &column.kind {
+                ColumnKind::Numeric => {
+                    for suspicion in suspicions(table.column(j)) {
+                        self.print_warning(&suspicion, &column.name);
+                    }
+                }
+                ColumnKind::Categorical { levels } => {
+                    let chosen = stated.contains(&column.name) || self.rules.choice(&column.name).is_some();
+                    if chosen || self.rows < FEW_ROWS {
+                        continue;
+                    }
+                    if 10 * levels.len() >= 9 * self.rows {
+                        labels.push((column.name.as_str(), levels.len()));
+                    } else if self.rows > 20 && 2 * levels.len() > self.rows {
+                        console.warn(format!(
+                            "column '{0}' has {1} different texts in {2} rows; leave it out with --ignore '{0}' if \
+                             it is a label",
+                            column.name,
+                            levels.len(),
+                            self.rows
+                        ));
+                    }
+                }
+            }
+        }
+        match &labels[..] {
+            [] => Ok(()),
+            [(name, levels), ..] => {
+                let names: Vec<&str> = labels.iter().map(|(name, _)| *name).collect();
+                let others = match names.len() {
+                    1 => String::new(),
+                    n => format!(", and so have {} more columns", n - 1),
+                };
+                Err(Failure::input(format!(
+                    "{}: column '{name}' has {levels} different texts in {} rows{others}: leave {} out with {}, or \
+                     give {} if its texts are categories",
+                    self.name,
+                    self.rows,
+                    if names.len() == 1 { "it" } else { "them" },
+                    FRONT_END.left_out(&names),
+                    FRONT_END.choice(name, "text"),
+                )))
+            }
+        }
+    }
+
+    fn print_warning(&self, suspicion: &Suspicion, column: &str) {
+        let sentence = suspicion.sentence(column, |row| self.describe_row(row), FRONT_END);
+        note_once(&format!("warning: {}: {sentence}", self.name));
+    }
+
+    /// A table whose columns have the names and types of `known`. The levels of a category are those of the cells.
+    pub fn table_like(&self, known: &[Column]) -> Result<Table> {
+        let mut columns = Vec::with_capacity(known.len());
+        let mut values = Vec::with_capacity(known.len() * self.rows);
+        for column in known {
+            if column.kind == ColumnKind::Numeric {
+                columns.push(column.clone());
+                values.extend(self.numbers(&column.name)?);
+                continue;
+            }
+            let (levels, codes) = self.levels(&column.name)?;
+            columns.push(Column { name: column.name.clone(), kind: ColumnKind::Categorical { levels } });
+            values.extend(codes);
+        }
+        Ok(Table::from_column_major(columns, self.rows, values)?)
+    }
+
+    /// A table of the columns `names` without the checks of [`table`](Self::table).
+    pub fn table_as_given(&self, names: &[String], categorical: &[String]) -> Result<Table> {
+        let mut columns = Vec::with_capacity(names.len());
+        let mut values = Vec::with_capacity(names.len() * self.rows);
+        for name in names {
+            if !categorical.contains(name) && !self.is_categorical(name, true)? {
+                columns.push(Column::numeric(name));
+                values.extend(self.numbers(name)?);
+                continue;
+            }
+            let (levels, codes) = self.levels(name)?;
+            columns.push(Column { name: name.clone(), kind: ColumnKind::Categorical { levels } });
+            values.extend(codes);
+        }
+        Ok(Table::from_column_major(columns, self.rows, values)?)
+    }
+}
+
+/// Levels without repetition: sorted as numbers if all are numbers, else by name.
+pub fn sorted_levels(mut levels: Vec<String>) -> Vec<String> {
+    if levels.iter().all(|l| l.parse::<f64>().is_ok()) {
+        let value = |s: &String| s.parse::<f64>().unwrap_or(f64::NAN);
+        levels.sort_by(|a, b| value(a).total_cmp(&value(b)).then_with(|| a.cmp(b)));
+    } else {
+        levels.sort_unstable();
+    }
+    levels.dedup();
+    levels
+}

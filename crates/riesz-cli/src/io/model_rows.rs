@@ -1,0 +1,250 @@
+//! The rows of a table in the columns of a fitted model, chunk by chunk, with a policy for missing and unseen cells.
+
+use riesz::explanation::Fact;
+use riesz::{Column, ColumnKind, Table};
+
+use super::cells::ColumnCells;
+use super::columns::CHUNK;
+use crate::console::note_once;
+use crate::failure::{Failure, Result};
+use crate::io::chunk::Chunk;
+use crate::io::input::OpenTable;
+
+/// The value for missing cells of column `j`: the median of its numbers, or its most frequent level (the first one if
+/// several are equally frequent). The table must have rows.
+pub fn typical_value(table: &Table, j: usize) -> f64 {
+    let mut values = table.column(j).to_vec();
+    values.sort_unstable_by(f64::total_cmp);
+    match table.columns()[j].kind {
+        ColumnKind::Numeric => {
+            let count = values.len();
+            values[(count - 1) / 2] / 2.0 + values[count / 2] / 2.0
+        }
+        ColumnKind::Categorical { .. } => {
+            let runs = values.chunk_by(|a, b| a == b);
+            runs.fold(&values[..1], |most, run| if run.len() > most.len() { run } else { most })[0]
+        }
+    }
+}
+
+/// The treatment of cells that have no value in a model's columns.
+#[derive(Debug, Clone)]
+pub struct CellPolicy {
+    /// Missing cells.
+    pub missing: MissingCells,
+    /// Cells whose level the model does not know.
+    pub unseen: UnseenLevels,
+}
+
+impl CellPolicy {
+    /// The levels that cells can name. The level for unknown ones is not among them.
+    fn known_levels<'l>(&self, levels: &'l [String]) -> &'l [String] {
+        match self.unseen {
+            UnseenLevels::Refuse(_) => levels,
+            UnseenLevels::UseLast => &levels[..levels.len().saturating_sub(1)],
+        }
+    }
+}
+
+/// The treatment of missing cells.
+#[derive(Debug, Clone)]
+pub enum MissingCells {
+    /// Refuse them, with this further remedy.
+    Refuse(&'static str),
+    /// Fill them in.
+    Fill {
+        /// The value for each column.
+        values: Vec<f64>,
+        /// The rows of which these are the typical values.
+        source: &'static str,
+    },
+}
+
+/// The treatment of cells whose level is unknown.
+#[derive(Debug, Clone)]
+pub enum UnseenLevels {
+    /// Refuse them, with this remedy.
+    Refuse(&'static str),
+    /// Take them for the last level of their column.
+    UseLast,
+}
+
+/// The number of unseen levels that a fact names.
+const NAMED_LEVELS: usize = 5;
+
+/// Counts of the cells of one column that were filled in or had an unseen level.
+#[derive(Debug, Clone, Default)]
+struct Substitutions {
+    filled: usize,
+    unseen: usize,
+    /// The first unseen levels.
+    levels: Vec<String>,
+}
+
+/// The rows of a table in a model's columns, chunk by chunk. Other columns are not read.
+pub struct ModelRows {
+    rows: OpenTable,
+    columns: Vec<Column>,
+    indices: Vec<usize>,
+    policy: CellPolicy,
+    substitutions: Vec<Substitutions>,
+    chunk_rows: usize,
+    has_rows: bool,
+}
+
+impl ModelRows {
+    /// Finds the model's columns in the table. `numbers_a_row` is the number of values that the caller computes for each
+    /// row; the more they are, the smaller are the chunks.
+    pub fn new(
+        rows: OpenTable,
+        columns: &[Column],
+        policy: CellPolicy,
+        numbers_a_row: usize,
+    ) -> Result<Self> {
+        const NUMBERS: usize = 1 << 21;
+        let indices = rows.places(columns.iter().map(|c| &c.name))?;
+        let chunk_rows = (NUMBERS / numbers_a_row.max(1)).clamp(1, CHUNK);
+        let substitutions = vec![Substitutions::default(); columns.len()];
+        Ok(Self {
+            rows,
+            columns: columns.to_vec(),
+            indices,
+            policy,
+            substitutions,
+            chunk_rows,
+            has_rows: false,
+        })
+    }
+
+    /// The name of the table, for messages.
+    pub fn name(&self) -> &str {
+        &self.rows.name
+    }
+
+    /// The next rows; `None` after the last. A table without rows is an error.
+    pub fn next(&mut self) -> Result<Option<Table>> {
+        let Some(chunk) = self.next_chunk()? else {
+            if !self.has_rows {
+                return Err(Failure::input(format!("{} has names of columns but no rows", self.rows.name)));
+            }
+            return Ok(None);
+        };
+        self.has_rows = true;
+        let mut values = Vec::with_capacity(chunk.rows * self.columns.len());
+        for (j, (column, substitutions)) in self.columns.iter().zip(&mut self.substitutions).enumerate() {
+            let (table, rules) = (&self.rows.name, &self.rows.rules);
+            let cells = ColumnCells { chunk: &chunk, j, column: &column.name, table, rules };
+            let fill = |i: usize, substitutions: &mut Substitutions| match &self.policy.missing {
+                MissingCells::Refuse(remedy) => Err(cells.refuse(i, remedy)),
+                MissingCells::Fill { values, .. } => {
+                    substitutions.filled += 1;
+                    Ok(values[j])
+                }
+            };
+            match &column.kind {
+                ColumnKind::Numeric => {
+                    cells.check_notation()?;
+                    cells.numbers(&mut values, |i| match cells.is_missing(i) {
+                        true => fill(i, substitutions),
+                        false => Err(cells.refuse(i, "")),
+                    })?;
+                }
+                ColumnKind::Categorical { levels } => {
+                    cells.codes(self.policy.known_levels(levels), &mut values, |i| {
+                        if cells.is_missing(i) {
+                            return fill(i, substitutions);
+                        }
+                        let cell = cells.text(i).into_owned();
+                        match self.policy.unseen {
+                            UnseenLevels::Refuse(remedy) => {
+                                let known = riesz::error::listed(levels);
+                                // A black box has no levels of its own: those of the background count.
+                                let who = if remedy.is_empty() { "background" } else { "model" };
+                                let problem = format!(
+                                    "is '{cell}', which the {who} has not seen; it knows: {known}{remedy}"
+                                );
+                                Err(cells.failure(i, &problem))
+                            }
+                            UnseenLevels::UseLast => {
+                                substitutions.unseen += 1;
+                                let named = &mut substitutions.levels;
+                                if named.len() <= NAMED_LEVELS && !named.contains(&cell) {
+                                    named.push(cell);
+                                }
+                                Ok((levels.len() - 1) as f64)
+                            }
+                        }
+                    })?
+                }
+            }
+        }
+        Ok(Some(Table::from_column_major(self.columns.clone(), chunk.rows, values)?))
+    }
+
+    /// The next rows, without those that have missing cells if that is asked for.
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        while let Some(chunk) = self.rows.next(&self.indices, self.chunk_rows)? {
+            if !self.rows.rules.drop_missing {
+                return Ok(Some(chunk));
+            }
+            let (table, rules) = (self.rows.name.as_str(), &self.rows.rules);
+            let cells = |j| ColumnCells { chunk: &chunk, j, column: "", table, rules };
+            let complete = |i: &usize| (0..chunk.columns.len()).all(|j| !cells(j).is_missing(*i));
+            let kept: Vec<usize> = (0..chunk.rows).filter(complete).collect();
+            if kept.len() < chunk.rows {
+                note_once(&format!("{table}: rows with missing cells are left out"));
+            }
+            if !kept.is_empty() {
+                return Ok(Some(chunk.select(&kept)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Facts for the explanation about the cells that were filled in or had an unseen level, in the rows read so far.
+    pub fn facts(&self) -> Vec<Fact> {
+        let cells = |count: usize, column: &Column| {
+            format!("{count} cell{} of column '{}'", if count == 1 { "" } else { "s" }, column.name)
+        };
+        let (mut unseen, mut filled) = (Vec::new(), Vec::new());
+        for (j, (column, substitutions)) in self.columns.iter().zip(&self.substitutions).enumerate() {
+            if substitutions.unseen > 0 {
+                let mut levels = substitutions.levels.clone();
+                if levels.len() > NAMED_LEVELS {
+                    levels[NAMED_LEVELS] = "…".into();
+                }
+                let (cells, levels) = (cells(substitutions.unseen, column), levels.join(", "));
+                unseen.push(format!("{cells} taken for none of the known categories ({levels})"));
+            }
+            if let MissingCells::Fill { values, source } = &self.policy.missing
+                && substitutions.filled > 0
+            {
+                let what = match column.kind {
+                    ColumnKind::Numeric => "median",
+                    ColumnKind::Categorical { .. } => "most frequent category",
+                };
+                let (cells, value) = (cells(substitutions.filled, column), column.format(values[j]));
+                filled.push(format!("{cells} filled in with {value}, the {what} of {source}"));
+            }
+        }
+        let fact = |(name, sentences): (&str, Vec<String>)| {
+            Fact::new(name, format!("{}: {}", self.rows.name, sentences.join("; ")))
+        };
+        let facts = [("unseen categories", unseen), ("missing cells", filled)];
+        facts.into_iter().filter(|(_, sentences)| !sentences.is_empty()).map(fact).collect()
+    }
+
+    /// All rows at once.
+    pub fn all(&mut self) -> Result<Table> {
+        let mut parts = Vec::new();
+        while let Some(part) = self.next()? {
+            parts.push(part);
+        }
+        let rows = parts.iter().map(Table::rows).sum();
+        let mut values = Vec::with_capacity(rows * self.columns.len());
+        for j in 0..self.columns.len() {
+            parts.iter().for_each(|part| values.extend_from_slice(part.column(j)));
+        }
+        Ok(Table::from_column_major(self.columns.clone(), rows, values)?)
+    }
+}
