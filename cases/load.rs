@@ -3,7 +3,8 @@
 use riesz::{Conditioning, Expansion, Game, Kernel, Matrix, Table};
 use serde::Deserialize;
 
-/// A model, a question and the answers of a program that is no part of riesz (see `scripts/oracles/cases.py`).
+/// A model, a question and the answers of a program that is no part of riesz (see
+/// `scripts/oracles/cases.py`).
 pub struct Case {
     pub name: String,
     pub model: Expansion,

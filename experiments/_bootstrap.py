@@ -1,4 +1,5 @@
-"""What a reader without data fusion would do: one regression a study, one after the other, with the rows drawn again."""
+"""What a reader without data fusion would do: one regression a study, one after the other, with the rows
+drawn again."""
 
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -6,11 +7,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 
 def regression(inputs, targets):
-    """Kernel and noise variance of the best Gaussian process, and mean and spread by which targets are standardised."""
+    """Kernel and noise variance of the best Gaussian process, and mean and spread by which targets are
+    standardised."""
     centre, spread = targets.mean(), targets.std()
-    kernel = ConstantKernel(1, (1e-2, 1e3)) * RBF(inputs.std(), (1e-2 * inputs.std(), 1e2 * inputs.std())) + WhiteKernel(
-        0.1, (1e-4, 10)
-    )
+    kernel = ConstantKernel(1, (1e-2, 1e3)) * RBF(
+        inputs.std(), (1e-2 * inputs.std(), 1e2 * inputs.std())
+    ) + WhiteKernel(0.1, (1e-4, 10))
     found = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=0).fit(
         inputs[:, None], (targets - centre) / spread
     )
@@ -18,11 +20,12 @@ def regression(inputs, targets):
 
 
 def bootstrap_of_regressions(studies, asked, replications, rng, points=25):
-    """Mean and standard deviation, over data sets whose rows are drawn again, of the outcome where the first column of study 1 is set.
+    """Mean and standard deviation, over data sets whose rows are drawn again, of the outcome where the first
+    column of study 1 is set.
 
-    ``studies`` are pairs of inputs and targets, those of one the inputs of the next; treatments are taken as assigned by chance. What a study leads to is its regression and ``points`` quantiles of its residuals, the next one is averaged
-    over these. Kernels and noise are those of the rows as they are.
-    """
+    ``studies`` are pairs of inputs and targets, those of one the inputs of the next; treatments are taken as
+    assigned by chance. What a study leads to is its regression and ``points`` quantiles of its residuals, the
+    next one is averaged over these. Kernels and noise are those of the rows as they are."""
     found = [regression(*study) for study in studies]
     curves = []
     for _ in range(replications):
@@ -35,7 +38,9 @@ def bootstrap_of_regressions(studies, asked, replications, rng, points=25):
             # A smooth curve of one number, so that a thousand places tell it all.
             places = np.linspace(flat.min(), flat.max(), 1000)[:, None] if len(flat) > 1000 else flat
             curve = centre + spread * kernel(places, own_inputs) @ coefficients
-            predicted = (curve if places is flat else np.interp(flat[:, 0], places[:, 0], curve)).reshape(values.shape)
+            predicted = (curve if places is flat else np.interp(flat[:, 0], places[:, 0], curve)).reshape(
+                values.shape
+            )
             if k == len(studies) - 1:
                 weights = predicted.mean(axis=1)
                 break

@@ -1,12 +1,14 @@
 """Worlds of causal data fusion whose truth is known: what experiments on effects across studies share.
 
-A world makes, of a random number generator and the rows of study 1 and of those after it, the studies, how the effect follows (as riesz.CausalFusion takes it), and the true effect as a function of treatments.
+A world makes, of a random number generator and the rows of study 1 and of those after it, the studies, how
+the effect follows (as riesz.CausalFusion takes it), and the true effect as a function of treatments.
 
-ablation: X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, noise .3, study 2 between -2 and 6. smooth: Y = X + .5 sin 2X, T = sin Y, noise .3, 50 and 200 rows each.
-two modes, one mode: Z ~ U[-4, 4], X = 3 cos Z, U = 2X or with chance ½ 2(X - 1) - 3, Y = U + exp(-Z), T = cos Y - exp(-Y/20), noise .5, study 2 between -10 and 10, by the back door; narrow: Z ~ U[-2, 2].
-front door: one mode with Z unmeasured, through U. heavy tails: noise .3 times t with 3 degrees of freedom. harder: the source's graph, of D on the target, noise .3, through B and C. chain: X → Y → V → T,
-three studies of 100 rows.
-"""
+ablation: X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, noise .3, study 2 between -2 and 6. smooth: Y = X + .5
+sin 2X, T = sin Y, noise .3, 50 and 200 rows each. two modes, one mode: Z ~ U[-4, 4], X = 3 cos Z, U = 2X or
+with chance ½ 2(X - 1) - 3, Y = U + exp(-Z), T = cos Y - exp(-Y/20), noise .5, study 2 between -10 and 10, by
+the back door; narrow: Z ~ U[-2, 2]. front door: one mode with Z unmeasured, through U. heavy tails: noise .3
+times t with 3 degrees of freedom. harder: the source's graph, of D on the target, noise .3, through B and C.
+chain: X → Y → V → T, three studies of 100 rows."""
 
 import numpy as np
 
@@ -26,7 +28,11 @@ def ablation(rng, n, m):
 def smooth(rng, n, m):
     x, ys = rng.normal(size=n), rng.uniform(-3, 3, m)
     y, t = x + 0.5 * np.sin(2 * x) + 0.3 * rng.normal(size=n), np.sin(ys) + 0.3 * rng.normal(size=m)
-    return [{"x": x, "y": y}, {"y": ys, "t": t}], {"randomized": True}, lambda g: np.sin(g + 0.5 * np.sin(2 * g)) * np.exp(-0.045)
+    return (
+        [{"x": x, "y": y}, {"y": ys, "t": t}],
+        {"randomized": True},
+        lambda g: np.sin(g + 0.5 * np.sin(2 * g)) * np.exp(-0.045),
+    )
 
 
 def simple_outcome(y):
@@ -88,7 +94,9 @@ def chain(rng, n, m):
     v = np.sin(ys) + 0.3 * ys + 0.2 * rng.normal(size=m)
     t = vs**2 / 2 + 0.3 * rng.normal(size=m)
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    mean = lambda g: (np.sin(1.2 * g[:, None] + 0.3 * nodes) + 0.3 * (1.2 * g[:, None] + 0.3 * nodes)) ** 2 + 0.04
+    mean = lambda g: (
+        (np.sin(1.2 * g[:, None] + 0.3 * nodes) + 0.3 * (1.2 * g[:, None] + 0.3 * nodes)) ** 2 + 0.04
+    )
     truth = lambda g: mean(g) @ weights / weights.sum() / 2
     return [{"x": x, "y": y}, {"y": ys, "v": v}, {"v": vs, "t": t}], {"randomized": True}, truth
 

@@ -22,12 +22,15 @@ print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.
 
 
 def settings() -> argparse.ArgumentParser:
-    """Which command, with how many threads, and where what it reads and writes lies; a parent of an experiment's ``arguments``."""
+    """Which command, with how many threads, and where what it reads and writes lies; a parent of an
+    experiment's ``arguments``."""
     parser = argparse.ArgumentParser(add_help=False)
     built = HERE.parent / "target" / "release" / "riesz"
     parser.add_argument("--riesz", default=shutil.which("riesz") or str(built), help="the command line")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--scratch", type=pathlib.Path, help="folder for files in between; by default that of temporary files")
+    parser.add_argument(
+        "--scratch", type=pathlib.Path, help="folder for files in between; by default that of temporary files"
+    )
     return parser
 
 
@@ -35,12 +38,18 @@ def command(options, *words) -> dict:
     """A command, and what it took: seconds, of all threads, GiB; and what it said."""
     words = [options.riesz, *map(str, words), "--threads", str(options.threads)]
     start = time.perf_counter()
-    child = subprocess.run([sys.executable, "-ISc", LAUNCH, *words], capture_output=True, text=True, check=True)
+    child = subprocess.run(
+        [sys.executable, "-ISc", LAUNCH, *words], capture_output=True, text=True, check=True
+    )
     found = {"seconds": time.perf_counter() - start, "said": child.stderr}
     status, found["cores"], found["GiB"] = map(float, child.stdout.split())
     if status != 0:
         raise SystemExit(f"{' '.join(words)} ended with status {status:.0f}: {child.stderr}")
-    print(" ".join(words[1:3]), {name: round(found[name], 2) for name in ("seconds", "cores", "GiB")}, flush=True)
+    print(
+        " ".join(words[1:3]),
+        {name: round(found[name], 2) for name in ("seconds", "cores", "GiB")},
+        flush=True,
+    )
     return found
 
 
@@ -56,7 +65,8 @@ def predicted(options, work: pathlib.Path, model, rows) -> np.ndarray:
 
 
 def explained(options, work: pathlib.Path, model, rows, *asked) -> tuple[pd.DataFrame, float, str, dict]:
-    """Values, one column a feature, the base value, the largest residual and its proved bound, and what it took."""
+    """Values, one column a feature, the base value, the largest residual and its proved bound, and what it
+    took."""
     found = command(options, "explain", model, rows, *asked, "-o", work / "values.parquet")
     frame = pd.read_parquet(work / "values.parquet").drop(columns=["row", "output", "prediction", "residual"])
     residual, bound = re.search(r"within (\S+) \(proved bound (\S+)\)", found["said"]).groups()

@@ -1,6 +1,8 @@
-"""What `scale_resumed.py` starts and kills: one call of riesz.distributed.explain, in a process that loads nothing else.
+"""What `scale_resumed.py` starts and kills: one call of riesz.distributed.explain, in a process that loads
+nothing else.
 
-`python _explained.py JSON`: the names of model, rows and folder, and perhaps the numbers of `some` units, which are done alone."""
+`python _explained.py JSON`: the names of model, rows and folder, and perhaps the numbers of `some` units,
+which are done alone."""
 
 import json
 import sys

@@ -23,7 +23,8 @@ def chosen(parts: dict) -> argparse.ArgumentParser:
 
 
 def run(parts: dict, options: argparse.Namespace, name: str, count: int, text: str) -> None:
-    """The parts that were asked for, each told as soon as it is done, and a figure of ``count`` panels that they share."""
+    """The parts that were asked for, each told as soon as it is done, and a figure of ``count`` panels that
+    they share."""
     figure, axes = panels(count)
     for part in (part for own, part in parts.items() if not options.parts or own in options.parts):
         told = part(options, axes)
@@ -33,10 +34,15 @@ def run(parts: dict, options: argparse.Namespace, name: str, count: int, text: s
 
 
 def arguments(doc: str, parents: tuple[argparse.ArgumentParser, ...] = ()) -> argparse.Namespace:
-    """``--full`` for the published sizes, ``--output`` for the folder of results, and what ``parents`` know."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, parents=list(parents))
+    """``--full`` for the published sizes, ``--output`` for the folder of results, and what ``parents``
+    know."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, parents=list(parents)
+    )
     parser.add_argument("--full", action="store_true", help="the published sizes, which take longer")
-    parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder for figure and table")
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=HERE / "results", help="folder for figure and table"
+    )
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     return options
@@ -71,7 +77,8 @@ def within(value: float, low: float = -np.inf, high: float = np.inf) -> str:
 
 
 def finish(options: argparse.Namespace, name: str, figure, text: str) -> None:
-    """Prints the table, and writes it beside the figure, whose panels of parts that were not run are left out."""
+    """Prints the table, and writes it beside the figure, whose panels of parts that were not run are left
+    out."""
     print(text)
     (options.output / f"{name}.md").write_text(text + "\n")
     for axis in figure.axes:

@@ -14,13 +14,16 @@ def tests() -> argparse.ArgumentParser:
     """``--tests``; a parent of an experiment's ``arguments``."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
-        "--tests", action="store_true", help="Wilcoxon's signed-rank tests of all pairs of methods over the seeds, too"
+        "--tests",
+        action="store_true",
+        help="Wilcoxon's signed-rank tests of all pairs of methods over the seeds, too",
     )
     return parser
 
 
 def holm(values: list[float]) -> np.ndarray:
-    """p-values by Holm's correction: the smallest counts as often as there are tests, the next once less, and so on."""
+    """p-values by Holm's correction: the smallest counts as often as there are tests, the next once less, and
+    so on."""
     values = np.asarray(values, dtype=float)
     order, count = np.argsort(values), len(values)
     corrected = np.empty(count)
@@ -29,7 +32,8 @@ def holm(values: list[float]) -> np.ndarray:
 
 
 def signed_rank(found: dict[str, list[float]], what: str) -> str:
-    """A table of p-values for all pairs, methods by their mean error: below the diagonal as they are, above by Holm's correction."""
+    """A table of p-values for all pairs, methods by their mean error: below the diagonal as they are, above
+    by Holm's correction."""
     names = sorted(found, key=lambda name: np.mean(found[name]))
     seeds = len(found[names[0]])
     pairs = list(itertools.combinations(range(len(names)), 2))
@@ -42,7 +46,11 @@ def signed_rank(found: dict[str, list[float]], what: str) -> str:
     header = ["", "mean", *(str(place + 1) for place in range(len(names)))]
     lines = [[f"{i + 1} {name}", float(np.mean(found[name])), *cells[i]] for i, name in enumerate(names)]
     told = sum(value < 0.05 for value in values), int((holm(values) < 0.05).sum())
-    return text + table(header, lines) + f"\n\nBelow .05: {told[0]} of {len(pairs)} pairs, {told[1]} by Holm's correction.\n"
+    return (
+        text
+        + table(header, lines)
+        + f"\n\nBelow .05: {told[0]} of {len(pairs)} pairs, {told[1]} by Holm's correction.\n"
+    )
 
 
 def two_sided(differences: np.ndarray) -> float:

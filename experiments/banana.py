@@ -1,14 +1,15 @@
-"""RKHS-SHAP on the banana: how near estimated Shapley values come to known ones (figure 2a of Chau et al. 2022).
+"""RKHS-SHAP on the banana: how near estimated Shapley values come to known ones (figure 2a of Chau et al.
+2022).
 
     python experiments/banana.py [--full]
 
-Z ~ N(0, diag(v, 1)), X1 = Z1, X2 = a (Z1² - v) + Z2 with a = 1/b, and f = a (X1² - v) + X2. Interventional values are known;
-observational ones are known through e(x2) = E[a (X1² - v) | X2 = x2], for which the paper takes x2 and the truth is a ratio of
-parabolic cylinder functions (see the errata page). Both are shown.
+Z ~ N(0, diag(v, 1)), X1 = Z1, X2 = a (Z1² - v) + Z2 with a = 1/b, and f = a (X1² - v) + X2. Interventional
+values are known; observational ones are known through e(x2) = E[a (X1² - v) | X2 = x2], for which the paper
+takes x2 and the truth is a ratio of parabolic cylinder functions (see the errata page). Both are shown.
 
-Published shape (figure 2a): interventional RKHS-SHAP is as good as KernelSHAP at every b; observational RKHS-SHAP is above
-Gaussian conditional SHAP at every b, and seems to decline as b grows. Run time: interventional < observational << the samplers.
-"""
+Published shape (figure 2a): interventional RKHS-SHAP is as good as KernelSHAP at every b; observational
+RKHS-SHAP is above Gaussian conditional SHAP at every b, and seems to decline as b grows. Run time:
+interventional < observational << the samplers."""
 
 import time
 
@@ -107,7 +108,14 @@ def main():
                 style = "--" if which == "published" else "-"
                 label = name + (" (published truth)" if which == "published" else "")
                 axis.errorbar(
-                    strengths, mean, spread, color=COLOURS[names.index(name)], linestyle=style, marker="o", ms=4, label=label
+                    strengths,
+                    mean,
+                    spread,
+                    color=COLOURS[names.index(name)],
+                    linestyle=style,
+                    marker="o",
+                    ms=4,
+                    label=label,
                 )
         axis.set_xscale("log")
         axis.set_xlabel("b")
@@ -116,16 +124,21 @@ def main():
         axis.set_title(titles[against], fontsize=10)
         axis.legend(fontsize=7)
     for name, line in seconds.items():
-        axes[2].loglog(sizes[: len(line)], line, marker="o", ms=4, color=COLOURS[names.index(name)], label=name)
+        axes[2].loglog(
+            sizes[: len(line)], line, marker="o", ms=4, color=COLOURS[names.index(name)], label=name
+        )
     axes[2].set_xlabel("n")
     axes[2].set_ylabel("seconds for 300 rows")
     axes[2].legend(fontsize=7)
-    rows = [[name, titles[which], *[float(np.mean(x)) for x in line]] for (name, which), line in scores.items()]
+    rows = [
+        [name, titles[which], *[float(np.mean(x)) for x in line]] for (name, which), line in scores.items()
+    ]
     text = f"R² of Shapley values, n = {n}, mean of {runs} runs\n\n"
     text += table(["method", "truth", *[f"b = {b}" for b in strengths]], rows)
     text += "\n\nSeconds for 300 rows, interventional with 100 background rows\n\n"
     text += table(
-        ["method", *[f"n = {size}" for size in sizes]], [[k, *v, *["–"] * (len(sizes) - len(v))] for k, v in seconds.items()]
+        ["method", *[f"n = {size}" for size in sizes]],
+        [[k, *v, *["–"] * (len(sizes) - len(v))] for k, v in seconds.items()],
     )
     finish(options, "banana", figure, text)
 

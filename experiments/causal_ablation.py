@@ -1,18 +1,30 @@
-"""What each study leaves unsure of an effect: the ablation of causal data fusion (Chau 2023, figures 4.5, B.1 and B.2), and what happens where study 2 has no rows.
+"""What each study leaves unsure of an effect: the ablation of causal data fusion (Chau 2023, figures 4.5, B.1
+and B.2), and what happens where study 2 has no rows.
 
-    python experiments/causal_ablation.py [picture] [levels] [support] [--full] [--seeds COUNT] [--draws COUNT]
+    python experiments/causal_ablation.py [picture] [levels] [support] [--full] [--seeds COUNT] [--draws
+    COUNT]
 
-The published figures have no numbers. X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, 100 rows each; left open are the noise, here .3, and where study 2 has its mediators, here between -2 and 6, and between -2 and 2, too.
+The published figures have no numbers. X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, 100 rows each; left open
+are the noise, here .3, and where study 2 has its mediators, here between -2 and 6, and between -2 and 2, too.
 
-picture: mean, band and the variance by what leaves it unsure, between -6 and 6. Published: without the uncertainty of study 1 (IMP) the band widens where study 2 has no mediators, without that of study 2 (BayesIME) where study 1 has no
-treatments, with both (BayesIMP) at both. criterion: the part of study 2 where study 1 leads to a mediator that is .6 or more outside study 2, and the part of study 1 where |X| is above 5, are at least 5 times their median where both
-studies have rows (|X| at most 3, mediators inside by .5 or more); medians over data sets. The curves of the first data set are in causal_ablation.csv.
-levels: coverage at 1, 2 … 99 % of 41 treatments between the 2.5 % and 97.5 % quantiles of study 1. Only study 2 (IMP) and only study 1 (BayesIME) are bands of that part alone, both around the mean of riesz by its best hyper-parameters, without averaging over these; bootstrap is that of
-two Gaussian processes of scikit-learn (200 replications), with the residuals of the first, which it takes for additive and everywhere the same, as they are here, or without. BayesIMP is that of the source, corrected, by the same hyper-parameters, a normal measure of mediators
-with the source's mass, through landmarks (jitter 1e-4) and by integrals. criterion: riesz holds at least .90 at 95 %, and is off by at most .08 on
-average over levels. A band is worse than that of riesz if what it is off by is more, by two standard errors (of data sets drawn again).
-support: X ~ U[-4, 4], Y = 1.5 X, T = sin 2Y, noise .1, study 2 only where |Y| is below 1.5, 100 rows each. Published: the extrapolation is "nicely captured". criterion: at no treatment is the mean off by more than 3 standard deviations,
-from |Y| = 3 on at most three quarters of the prior variance are taken away, fit warns of mediators that study 2 has not, and at most 5 % of the treatments there have support.
+picture: mean, band and the variance by what leaves it unsure, between -6 and 6. Published: without the
+uncertainty of study 1 (IMP) the band widens where study 2 has no mediators, without that of study 2
+(BayesIME) where study 1 has no treatments, with both (BayesIMP) at both. criterion: the part of study 2 where
+study 1 leads to a mediator that is .6 or more outside study 2, and the part of study 1 where |X| is above 5,
+are at least 5 times their median where both studies have rows (|X| at most 3, mediators inside by .5 or
+more); medians over data sets. The curves of the first data set are in causal_ablation.csv. levels: coverage
+at 1, 2 … 99 % of 41 treatments between the 2.5 % and 97.5 % quantiles of study 1. Only study 2 (IMP) and only
+study 1 (BayesIME) are bands of that part alone, both around the mean of riesz by its best hyper-parameters,
+without averaging over these; bootstrap is that of two Gaussian processes of scikit-learn (200 replications),
+with the residuals of the first, which it takes for additive and everywhere the same, as they are here, or
+without. BayesIMP is that of the source, corrected, by the same hyper-parameters, a normal measure of
+mediators with the source's mass, through landmarks (jitter 1e-4) and by integrals. criterion: riesz holds at
+least .90 at 95 %, and is off by at most .08 on average over levels. A band is worse than that of riesz if
+what it is off by is more, by two standard errors (of data sets drawn again). support: X ~ U[-4, 4], Y = 1.5
+X, T = sin 2Y, noise .1, study 2 only where |Y| is below 1.5, 100 rows each. Published: the extrapolation is
+"nicely captured". criterion: at no treatment is the mean off by more than 3 standard deviations, from |Y| = 3
+on at most three quarters of the prior variance are taken away, fit warns of mediators that study 2 has not,
+and at most 5 % of the treatments there have support.
 
 Full: 100 data sets instead of 30.
 """
@@ -65,9 +77,20 @@ def picture(options, axes):
                 ]
             )
             if seed == 0:
-                curves.append(effect.to_frame().assign(truth=truth(grid), low_of_study_2=low, high_of_study_2=high))
-                _drawn(axes[2 * place], axes[2 * place + 1], grid, effect, truth(grid), f"study 2 from {low} to {high}")
-                landmarks = as_published(effect, fused(studies, seed, 0), grid, studies)["BayesIMP, landmarks"]
+                curves.append(
+                    effect.to_frame().assign(truth=truth(grid), low_of_study_2=low, high_of_study_2=high)
+                )
+                _drawn(
+                    axes[2 * place],
+                    axes[2 * place + 1],
+                    grid,
+                    effect,
+                    truth(grid),
+                    f"study 2 from {low} to {high}",
+                )
+                landmarks = as_published(effect, fused(studies, seed, 0), grid, studies)[
+                    "BayesIMP, landmarks"
+                ]
                 axes[2 * place + 1].plot(grid, landmarks.sd**2, "k:", linewidth=0.9, label="BayesIMP, in all")
                 axes[2 * place + 1].legend(fontsize=7)
         second, first = np.median(ratios, axis=0)
@@ -89,8 +112,9 @@ def picture(options, axes):
         "part of study 1, |X| > 5 : matched",
         "criterion",
     ]
-    return f"\n\nVariance by part where rows lack, over that where both studies have rows, {options.seeds} data sets\n\n" + table(
-        header, lines
+    return (
+        f"\n\nVariance by part where rows lack, over that where both studies have rows, {options.seeds} data "
+        "sets\n\n" + table(header, lines)
     )
 
 
@@ -118,8 +142,13 @@ def levels(options, axes):
         bands = {
             "riesz": (whole.mean, whole.sd),
             "riesz, best hyper-parameters": (best.mean, best.sd),
-            **{name: (own.mean, own.sd) for name, own in as_published(best, models[0], asked, studies).items()},
-            "bootstrap of two regressions": bootstrap_of_regressions(pairs, asked, 200, np.random.default_rng(seed)),
+            **{
+                name: (own.mean, own.sd)
+                for name, own in as_published(best, models[0], asked, studies).items()
+            },
+            "bootstrap of two regressions": bootstrap_of_regressions(
+                pairs, asked, 200, np.random.default_rng(seed)
+            ),
             "bootstrap, one put into the other": bootstrap_of_regressions(
                 pairs, asked, 200, np.random.default_rng(seed), points=1
             ),
@@ -181,9 +210,12 @@ def as_published(effect, model, asked, studies):
 
 
 def _redrawn(own):
-    """By how much the coverage of data sets that are drawn again, the same ones for all bands, is off on average over levels."""
+    """By how much the coverage of data sets that are drawn again, the same ones for all bands, is off on
+    average over levels."""
     rng = np.random.default_rng(0)
-    return np.array([np.abs(own[rng.integers(len(own), size=len(own))].mean(axis=0) - LEVELS).mean() for _ in range(1000)])
+    return np.array(
+        [np.abs(own[rng.integers(len(own), size=len(own))].mean(axis=0) - LEVELS).mean() for _ in range(1000)]
+    )
 
 
 def support(options, axes):
@@ -218,7 +250,13 @@ def support(options, axes):
             axes[5].plot(grid, effect.mean, color=COLOURS[0], label="mean, 95 % band")
             axes[5].fill_between(grid, *effect.interval(), color=COLOURS[0], alpha=0.25)
             axes[5].plot(grid, truth, "k--", linewidth=0.9, label="truth")
-            axes[5].plot(grid[~effect.support], np.full((~effect.support).sum(), -2.4), "|", color=COLOURS[1], label="no support")
+            axes[5].plot(
+                grid[~effect.support],
+                np.full((~effect.support).sum(), -2.4),
+                "|",
+                color=COLOURS[1],
+                label="no support",
+            )
             axes[5].set_title("study 2 where |Y| < 1.5", fontsize=9)
             axes[5].legend(fontsize=7)
     found = np.array(found)
@@ -240,7 +278,12 @@ def support(options, axes):
     lines = [[name, f"{own.mean():.3f}", f"{own.max():.3f}"] for name, own in zip(names, found.T)]
     told = f"largest |z|: {within(found[:, 1:3].max(), high=3)} (beyond 3 in {beyond:.0%} of data sets); variance taken away from |Y| = 3: {within(found[:, 8].max(), high=0.75)}"
     told += f"; supported there: {within(found[:, 9].max(), high=0.05)}; warned of: {within(found[:, 11].min(), low=1)}"
-    return f"\n\nStudy 2 where |Y| < 1.5, {options.seeds} data sets\n\n" + table(["", "mean", "largest"], lines) + "\n\n" + told
+    return (
+        f"\n\nStudy 2 where |Y| < 1.5, {options.seeds} data sets\n\n"
+        + table(["", "mean", "largest"], lines)
+        + "\n\n"
+        + told
+    )
 
 
 PARTS = {"picture": picture, "levels": levels, "support": support}

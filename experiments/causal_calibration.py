@@ -1,10 +1,14 @@
-"""How often bands of effects across studies hold the truth: causal data fusion (chapter 4 of Chau 2023), on designs whose truth is known.
+"""How often bands of effects across studies hold the truth: causal data fusion (chapter 4 of Chau 2023), on
+designs whose truth is known.
 
     python experiments/causal_calibration.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT]
 
-Study 1 has treatment X, mediator Y and covariates Z (or what intercepts the effect), study 2 mediator and outcome. The published figures have no numbers for calibration; noise and ranges that the source leaves open are said with the designs.
-Coverage of bands at nominal 50, 80 and 95 % is of 41 treatments between the 2.5 % and 97.5 % quantiles of those of study 1, averaged over data sets (± standard error over these at 95 %), beside the mean standard
-deviation and the root mean squared error. Seeds are fresh: none has been looked at while defaults were chosen.
+Study 1 has treatment X, mediator Y and covariates Z (or what intercepts the effect), study 2 mediator and
+outcome. The published figures have no numbers for calibration; noise and ranges that the source leaves open
+are said with the designs. Coverage of bands at nominal 50, 80 and 95 % is of 41 treatments between the 2.5 %
+and 97.5 % quantiles of those of study 1, averaged over data sets (± standard error over these at 95 %),
+beside the mean standard deviation and the root mean squared error. Seeds are fresh: none has been looked at
+while defaults were chosen.
 
 The designs are those of _causal_worlds.py.
 
@@ -58,7 +62,13 @@ if __name__ == "__main__":
         seconds = (time.process_time() - start) / seeds
         mean, error = found.mean(axis=0), found[:, 2].std() / np.sqrt(seeds)
         held = f"{within(mean[2], low=0.9)}; {within(mean[1], low=0.72)}"
-        cells = [f"{mean[0]:.2f}", f"{mean[1]:.2f}", f"{mean[2]:.2f} ± {error:.2f}", f"{mean[3]:.2f}", f"{np.sqrt(mean[4]):.2f}"]
+        cells = [
+            f"{mean[0]:.2f}",
+            f"{mean[1]:.2f}",
+            f"{mean[2]:.2f} ± {error:.2f}",
+            f"{mean[3]:.2f}",
+            f"{np.sqrt(mean[4]):.2f}",
+        ]
         lines.append([name, f"{n}, {m}", *cells, f"{seconds:.2f}", held])
         print(*lines[-1], sep="  ", flush=True)
         for colour, (level, own) in zip(COLOURS, zip(LEVELS, mean)):
@@ -69,8 +79,16 @@ if __name__ == "__main__":
     axis.invert_yaxis()
     axis.set_title("share of truths that bands hold", fontsize=9)
     axis.legend(fontsize=7)
-    header = ["design", "rows", "50 %", "80 %", "95 %", "mean sd", "RMSE", "seconds", "criterion (95 %; 80 %)"]
-    text = (
-        f"Coverage of bands of effects, {seeds} data sets each (± standard error), {options.draws} draws of hyper-parameters\n\n"
-    )
+    header = [
+        "design",
+        "rows",
+        "50 %",
+        "80 %",
+        "95 %",
+        "mean sd",
+        "RMSE",
+        "seconds",
+        "criterion (95 %; 80 %)",
+    ]
+    text = f"Coverage of bands of effects, {seeds} data sets each (± standard error), {options.draws} draws of hyper-parameters\n\n"
     finish(options, "causal_calibration", figure, text + table(header, lines))

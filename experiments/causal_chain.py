@@ -1,20 +1,29 @@
-"""Longer chains of studies, which study to extend, and effects explained: what the source of causal data fusion (chapter 4 of Chau 2023) does not have.
+"""Longer chains of studies, which study to extend, and effects explained: what the source of causal data
+fusion (chapter 4 of Chau 2023) does not have.
 
-    python experiments/causal_chain.py [chain] [extend] [explain] [--full] [--seeds COUNT] [--problems COUNT] [--draws COUNT]
+    python experiments/causal_chain.py [chain] [extend] [explain] [--full] [--seeds COUNT] [--problems COUNT]
+    [--draws COUNT]
 
 Nothing is published; chapter 8 of the source wishes for chains.
 
-chain: X → Y → V → T, three studies of 100 rows, beside a bootstrap of three regressions (Gaussian processes of scikit-learn, 200 replications), which takes residuals for additive and everywhere the same, or one put into the other without
-these. "chain" of _causal_worlds.py, where they are so; and with Y = 1.2 X + .8 |X| times normal noise, where they are not. 41 treatments between the 2.5 % and 97.5 % quantiles of study 1.
+chain: X → Y → V → T, three studies of 100 rows, beside a bootstrap of three regressions (Gaussian processes
+of scikit-learn, 200 replications), which takes residuals for additive and everywhere the same, or one put
+into the other without these. "chain" of _causal_worlds.py, where they are so; and with Y = 1.2 X + .8 |X|
+times normal noise, where they are not. 41 treatments between the 2.5 % and 97.5 % quantiles of study 1.
 criterion: at least .90 at 95 %, and an error below that of the bootstrap (p by Wilcoxon's test).
 
-extend: X ~ N(0, 1) by chance, Y = aX + b sin cX, T = sin dY + eY, of random shapes and noises, 15 to 60 rows in each study. 20 more rows go to the study of which one more row is worth more (riesz.CausalFusion.worth, mean over
-nine treatments between the 10 % and 90 % quantiles of X), or 60, of which worth is asked after every 20; or to both studies by halves, or all to the study that was not advised at first. Rows are drawn before, so that all ways get the same ones.
-criterion: following the advice has a lower mean error at these treatments than halves, p < .01 (Wilcoxon's test of both budgets' mean log error, two-sided).
+extend: X ~ N(0, 1) by chance, Y = aX + b sin cX, T = sin dY + eY, of random shapes and noises, 15 to 60 rows
+in each study. 20 more rows go to the study of which one more row is worth more (riesz.CausalFusion.worth,
+mean over nine treatments between the 10 % and 90 % quantiles of X), or 60, of which worth is asked after
+every 20; or to both studies by halves, or all to the study that was not advised at first. Rows are drawn
+before, so that all ways get the same ones. criterion: following the advice has a lower mean error at these
+treatments than halves, p < .01 (Wilcoxon's test of both budgets' mean log error, two-sided).
 
-explain: two treatments A and B that share a cause with Y, Y = A + B/2 + AB/2 + .7 Z, T = sin Y + .3 Y, 150 rows each, Shapley values at five pairs of doses against the true ones with the same background, the treatments of study 1. Two mediators,
-T = sin 2P + .5 PQ of P = A + Z/2 and Q = B/2 + Z/2, values of these, which have no intervals, against the true ones with the same background, the mediators of study 2.
-criterion: 95 % intervals of values of treatments hold .90 to .99.
+explain: two treatments A and B that share a cause with Y, Y = A + B/2 + AB/2 + .7 Z, T = sin Y + .3 Y, 150
+rows each, Shapley values at five pairs of doses against the true ones with the same background, the
+treatments of study 1. Two mediators, T = sin 2P + .5 PQ of P = A + Z/2 and Q = B/2 + Z/2, values of these,
+which have no intervals, against the true ones with the same background, the mediators of study 2. criterion:
+95 % intervals of values of treatments hold .90 to .99.
 
 Full: 100 data sets and 200 problems instead of 20 and 40.
 """
@@ -63,10 +72,15 @@ def chain(options, axes):
             studies, how, truth = make(np.random.default_rng(FIRST_SEED + seed), 100, 100)
             asked = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
             pairs = [tuple(study.values()) for study in studies]
-            fusion = riesz.CausalFusion(treatment="x", outcome="t", draws=options.draws, random_state=seed, **how)
+            fusion = riesz.CausalFusion(
+                treatment="x", outcome="t", draws=options.draws, random_state=seed, **how
+            )
             effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(asked)
             ways = {"riesz": (effect.mean, effect.sd)}
-            for name, points in {"bootstrap of three regressions": 25, "bootstrap, one put into the other": 1}.items():
+            for name, points in {
+                "bootstrap of three regressions": 25,
+                "bootstrap, one put into the other": 1,
+            }.items():
                 ways[name] = bootstrap_of_regressions(pairs, asked, 200, np.random.default_rng(seed), points)
             for name, (mean, sd) in ways.items():
                 off = mean - truth(asked)
@@ -91,13 +105,16 @@ def chain(options, axes):
                     met,
                 ]
             )
-            axes[0].plot(list(SCORES), mean[:3], "o-" if place == 0 else "s:", color=colour, label=f"{name}, {world}")
+            axes[0].plot(
+                list(SCORES), mean[:3], "o-" if place == 0 else "s:", color=colour, label=f"{name}, {world}"
+            )
     axes[0].plot([50, 95], [0.5, 0.95], "k:", linewidth=0.8)
     axes[0].set_title("coverage of three studies, by level", fontsize=9)
     axes[0].legend(fontsize=5)
     header = ["chain", "method", "50 %", "80 %", "95 %", "mean sd", "error", "p", "criterion (95 %, error)"]
-    return f"\n\nThree studies, {options.seeds} data sets (error: mean over these of the root mean squared error)\n\n" + table(
-        header, lines
+    return (
+        f"\n\nThree studies, {options.seeds} data sets (error: mean over these of the root mean squared "
+        "error)\n\n" + table(header, lines)
     )
 
 
@@ -124,7 +141,9 @@ def extend(options, axes):
         first, second, n, m, truth = problem(np.random.default_rng(FIRST_SEED + 1000 + seed))
 
         def extended(more_first, more_second):
-            fusion = riesz.CausalFusion(treatment="x", outcome="t", randomized=True, draws=options.draws, random_state=seed)
+            fusion = riesz.CausalFusion(
+                treatment="x", outcome="t", randomized=True, draws=options.draws, random_state=seed
+            )
             model = fusion.fit([first.head(n + more_first), second.head(m + more_second)])
             return model, np.log(np.sqrt(np.mean((model.effect(asked).mean - truth(asked)) ** 2)))
 
@@ -182,7 +201,8 @@ def extend(options, axes):
 
 
 def shapley_of_two(value, doses, background):
-    """Interventional values of two players, (rows, 2), of ``value`` of their columns, with absent ones as in ``background``."""
+    """Interventional values of two players, (rows, 2), of
+    ``value`` of their columns, with absent ones as in ``background``."""
     one, other = (np.broadcast_arrays(doses[:, k][:, None], background[:, k][None, :]) for k in (0, 1))
     empty = value(background[:, 0], background[:, 1]).mean()
     first, second = value(one[0], other[1]).mean(axis=1), value(one[1], other[0]).mean(axis=1)
@@ -203,9 +223,14 @@ def explain(options, axes):
         z, e = rng.normal(size=n), lambda: rng.normal(size=n)
         a, b = 0.5 * z + e(), -0.3 * z + e()
         y, ys = a + b / 2 + a * b / 2 + 0.7 * z + 0.3 * e(), rng.uniform(-5, 5, n)
-        fusion = riesz.CausalFusion(graph, treatment=["a", "b"], outcome="t", draws=options.draws, random_state=seed)
+        fusion = riesz.CausalFusion(
+            graph, treatment=["a", "b"], outcome="t", draws=options.draws, random_state=seed
+        )
         model = fusion.fit(
-            [pd.DataFrame({"a": a, "b": b, "z": z, "y": y}), pd.DataFrame({"y": ys, "t": np.sin(ys) + 0.3 * ys + 0.3 * e()})]
+            [
+                pd.DataFrame({"a": a, "b": b, "z": z, "y": y}),
+                pd.DataFrame({"y": ys, "t": np.sin(ys) + 0.3 * ys + 0.3 * e()}),
+            ]
         )
         why = model.explain(pd.DataFrame(DOSES, columns=["a", "b"]), covariance=True)
         led = lambda a, b: a + b / 2 + a * b / 2
@@ -226,7 +251,9 @@ def explain(options, axes):
         p, q = a + z / 2 + 0.2 * e(), b / 2 + z / 2 + 0.2 * e()
         ps, qs = rng.uniform(-3, 3, n), rng.uniform(-2.5, 2.5, n)
         of = lambda p, q: np.sin(2 * p) + 0.5 * p * q
-        fusion = riesz.CausalFusion(two, treatment=["a", "b"], outcome="t", draws=options.draws, random_state=seed)
+        fusion = riesz.CausalFusion(
+            two, treatment=["a", "b"], outcome="t", draws=options.draws, random_state=seed
+        )
         model = fusion.fit(
             [
                 pd.DataFrame({"a": a, "b": b, "z": z, "p": p, "q": q}),
@@ -239,7 +266,9 @@ def explain(options, axes):
             [
                 shapley_of_two(
                     of,
-                    np.column_stack([one + fixed[0] / 2 + 0.2 * fixed[1], other / 2 + fixed[0] / 2 + 0.2 * fixed[2]]),
+                    np.column_stack(
+                        [one + fixed[0] / 2 + 0.2 * fixed[1], other / 2 + fixed[0] / 2 + 0.2 * fixed[2]]
+                    ),
                     np.column_stack([ps, qs]),
                 ).mean(axis=0)
                 for one, other in DOSES
@@ -263,7 +292,14 @@ def explain(options, axes):
             f"{np.mean(sizes):.3f}",
             within(mean[2], low=0.9, high=0.99),
         ],
-        ["the effect itself", *[shown(*pair) for pair in zip(mean[5:8], error[5:8])], f"{mean[8]:.3f}", "", "", ""],
+        [
+            "the effect itself",
+            *[shown(*pair) for pair in zip(mean[5:8], error[5:8])],
+            f"{mean[8]:.3f}",
+            "",
+            "",
+            "",
+        ],
         [
             "values of two mediators",
             "",
@@ -280,7 +316,16 @@ def explain(options, axes):
     axes[2].plot([50, 95], [0.5, 0.95], "k:", linewidth=0.8)
     axes[2].set_title("coverage of explained effects, by level", fontsize=9)
     axes[2].legend(fontsize=7)
-    header = ["what", "50 %", "80 %", "95 %", "mean sd", "RMSE", "spread of the true ones", "criterion (95 %)"]
+    header = [
+        "what",
+        "50 %",
+        "80 %",
+        "95 %",
+        "mean sd",
+        "RMSE",
+        "spread of the true ones",
+        "criterion (95 %)",
+    ]
     return (
         f"\n\nFive doses explained, {options.seeds} data sets\n\n"
         + table(header, rows)
@@ -299,4 +344,10 @@ if __name__ == "__main__":
     options.seeds = options.seeds or (100 if options.full else 20)
     options.problems = options.problems or (200 if options.full else 40)
     warnings.simplefilter("ignore")
-    run(PARTS, options, "causal_chain", 3, f"Chains, advice and explanations, {options.draws} draws of hyper-parameters")
+    run(
+        PARTS,
+        options,
+        "causal_chain",
+        3,
+        f"Chains, advice and explanations, {options.draws} draws of hyper-parameters",
+    )

@@ -1,13 +1,19 @@
-"""How many trials of treatments find the best one: causal Bayesian optimisation (chapter 4 of Chau 2023, figures 4.7, 4.8 and B.3).
+"""How many trials of treatments find the best one: causal Bayesian optimisation (chapter 4 of Chau 2023,
+figures 4.7, 4.8 and B.3).
 
     python experiments/causal_optimisation.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT] [--middle]
 
-Worlds are those of _causal_worlds.py. Of every data set the effect is learnt from the studies; then treatments are tried, without noise, on a grid of 201 points over the range that study 1 has, or over its middle 95 % (--middle). The first one is drawn at random,
-the same for all priors; the source leaves open how it begins, the grid, noise and how often hyper-parameters are chosen, and has figures without numbers. Outcomes are to be large. Counted is the number of trials, the first
-included, until one is within 1 % of the range of the true effect (20 at most), over data sets (± standard error); best after 3 is how much of the range is missing by then.
+Worlds are those of _causal_worlds.py. Of every data set the effect is learnt from the studies; then
+treatments are tried, without noise, on a grid of 201 points over the range that study 1 has, or over its
+middle 95 % (--middle). The first one is drawn at random, the same for all priors; the source leaves open how
+it begins, the grid, noise and how often hyper-parameters are chosen, and has figures without numbers.
+Outcomes are to be large. Counted is the number of trials, the first included, until one is within 1 % of the
+range of the true effect (20 at most), over data sets (± standard error); best after 3 is how much of the
+range is missing by then.
 
-effect: ours. imp, bayesime: its mean with the part of the covariance that the last or the first study leaves open. rank-one, cbo: its mean with the kernel of Aglietti et al. 2020, with our variance or with that of the last study.
-none: a Gaussian kernel and a constant. random: no repetition.
+effect: ours. imp, bayesime: its mean with the part of the covariance that the last or the first study leaves
+open. rank-one, cbo: its mean with the kernel of Aglietti et al. 2020, with our variance or with that of the
+last study. none: a Gaussian kernel and a constant. random: no repetition.
 
 Full: 100 data sets instead of 10.
 """
@@ -28,7 +34,8 @@ PRIORS = ["effect", "imp", "bayesime", "rank-one", "cbo", "none", "random"]
 
 
 def healthcare(noisy):
-    """Doses are a function of age and bmi, as printed, or vary around it by a logit of standard deviation 1; study 2 is a stand-in for the source's, volume = 3.476 + .302 PSA (Kato 2008)."""
+    """Doses are a function of age and bmi, as printed, or vary around it by a logit of standard deviation 1;
+    study 2 is a stand-in for the source's, volume = 3.476 + .302 PSA (Kato 2008)."""
 
     def make(rng, n, m):
         logistic = lambda v: 1 / (1 + np.exp(-v))
@@ -48,7 +55,11 @@ def healthcare(noisy):
         many = people(np.random.default_rng(0), 20_000)
         truth = lambda g: np.array([3.476 + 0.302 * psa_of(*many[:2], v, *many[2:]).mean() for v in g])
         first = {"x": statin, "age": age, "bmi": bmi, "y": psa}
-        return [first, {"y": ys, "t": 3.476 + 0.302 * ys + 0.3 * rng.standard_t(3.5, m)}], {"adjust": ["age", "bmi"]}, truth
+        return (
+            [first, {"y": ys, "t": 3.476 + 0.302 * ys + 0.3 * rng.standard_t(3.5, m)}],
+            {"adjust": ["age", "bmi"]},
+            truth,
+        )
 
     return make
 
@@ -87,7 +98,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--seeds", type=int, help="data sets of each world, by default 10, in full 100")
     parser.add_argument("--draws", type=int, default=16, help="of kernels, noises and ridges; 0 for the best")
-    parser.add_argument("--middle", action="store_true", help="leave out 2.5 %% of study 1's treatments on both sides")
+    parser.add_argument(
+        "--middle", action="store_true", help="leave out 2.5 %% of study 1's treatments on both sides"
+    )
     options = arguments(__doc__, (chosen(WORLDS), parser))
     seeds = options.seeds or (100 if options.full else 10)
     warnings.simplefilter("ignore", UserWarning)
@@ -100,7 +113,9 @@ if __name__ == "__main__":
         for place, prior in enumerate(PRIORS):
             missing = np.array([run[prior] for run in runs])
             trials = 1 + np.minimum((missing > 0.01).sum(axis=1), MOST - 1)
-            cells.append(f"{trials.mean():.1f} ± {trials.std() / np.sqrt(seeds):.1f} ({missing[:, 2].mean():.2f})")
+            cells.append(
+                f"{trials.mean():.1f} ± {trials.std() / np.sqrt(seeds):.1f} ({missing[:, 2].mean():.2f})"
+            )
             colour = COLOURS[place % len(COLOURS)]
             style = "--" if place >= len(COLOURS) else "-"
             axis.plot(np.arange(1, MOST + 1), missing.mean(axis=0), style, color=colour, label=prior)

@@ -2,17 +2,26 @@
 
     python experiments/causal_packages.py [joint] [rival] [--full] [--seeds COUNT] [--draws COUNT]
 
-joint: the world "narrow" of _causal_worlds.py. Packages get 500 rows that have treatment, covariate and outcome, riesz 250 rows without the outcome and 250 of mediator and outcome, of other people. DoWhy: linear regression by the back door. EconML:
-LinearDML with random forests for outcome and treatment (100 trees, leaves of 5 rows), three folds, the treatment as it is, as a polynomial of degree 3 or 8, or as a spline with ten knots. Packages tell differences of effects: all are
-compared on the difference to the effect of 1, at 41 treatments from -1 to 3, and on the effect itself, the mean outcome plus the difference less its mean over treatments of packages. X is all but a function of |Z|; with noise 1.5
-for .5 it is not. Packages that are not installed have no line. Nothing is published.
-criterion: the error of riesz is below that of every package, and its 95 % intervals hold at least .90.
+joint: the world "narrow" of _causal_worlds.py. Packages get 500 rows that have treatment, covariate and
+outcome, riesz 250 rows without the outcome and 250 of mediator and outcome, of other people. DoWhy: linear
+regression by the back door. EconML: LinearDML with random forests for outcome and treatment (100 trees,
+leaves of 5 rows), three folds, the treatment as it is, as a polynomial of degree 3 or 8, or as a spline with
+ten knots. Packages tell differences of effects: all are compared on the difference to the effect of 1, at 41
+treatments from -1 to 3, and on the effect itself, the mean outcome plus the difference less its mean over
+treatments of packages. X is all but a function of |Z|; with noise 1.5 for .5 it is not. Packages that are not
+installed have no line. Nothing is published. criterion: the error of riesz is below that of every package,
+and its 95 % intervals hold at least .90.
 
-rival: the simulation of Dance and Bloem-Reddy (2024), as their code has it: one sample of the harder graph, noise 1, no second study. E[Y | do(D), B = 0], 100 rows, and E[Y | do(B)] for those with B = 0 (the effect on all is the same, as their common
-cause changes no mean), 500 rows, 101 treatments between -4 and 4. Published are stored runs of 50 data sets: coverage at 95 % and RMSE within 2.5 of BayesIMP .83 and .36, .94 and .12, of their method .92 and .39, .95 and .16.
-riesz joins studies, so that one sample counts twice. By the back door, for B = 0, the outcome is the mediator, of which a second study knows that it is the outcome; or study 1 leads from (B, D) to (C, D), and study 2 from these to
-the outcome; by the front door C, the first way. The constant is the mean of the sample, and regression a Gaussian process of scikit-learn of Y on C and D, averaged over the true distribution of C, which no method knows.
-criterion: within 2.5 at least .90 at 95 %, and an error at most 1.1 times that of the better rival; beyond it no support.
+rival: the simulation of Dance and Bloem-Reddy (2024), as their code has it: one sample of the harder graph,
+noise 1, no second study. E[Y | do(D), B = 0], 100 rows, and E[Y | do(B)] for those with B = 0 (the effect on
+all is the same, as their common cause changes no mean), 500 rows, 101 treatments between -4 and 4. Published
+are stored runs of 50 data sets: coverage at 95 % and RMSE within 2.5 of BayesIMP .83 and .36, .94 and .12, of
+their method .92 and .39, .95 and .16. riesz joins studies, so that one sample counts twice. By the back door,
+for B = 0, the outcome is the mediator, of which a second study knows that it is the outcome; or study 1 leads
+from (B, D) to (C, D), and study 2 from these to the outcome; by the front door C, the first way. The constant
+is the mean of the sample, and regression a Gaussian process of scikit-learn of Y on C and D, averaged over
+the true distribution of C, which no method knows. criterion: within 2.5 at least .90 at 95 %, and an error at
+most 1.1 times that of the better rival; beyond it no support.
 
 Full: 50 data sets instead of 20, and of 500 rows 10 instead of 2.
 """
@@ -38,7 +47,8 @@ FIRST_SEED = 720_000
 
 
 def summed(found):
-    """By method from pairs of errors and standard deviations, a list a data set: RMSE, its standard error, coverage at 95 %, its standard error."""
+    """By method from pairs of errors and standard deviations, a list a data set: RMSE, its standard error,
+    coverage at 95 %, its standard error."""
     lines = {}
     for name, runs in found.items():
         squares = np.array([np.mean(off**2) for off, _ in runs])
@@ -63,10 +73,16 @@ def by_dowhy(x, z, t, asked, base):
     from dowhy import CausalModel
 
     logging.disable(logging.CRITICAL)
-    model = CausalModel(pd.DataFrame({"x": x, "z": z, "t": t}), treatment="x", outcome="t", common_causes=["z"])
+    model = CausalModel(
+        pd.DataFrame({"x": x, "z": z, "t": t}), treatment="x", outcome="t", common_causes=["z"]
+    )
     way = model.identify_effect(proceed_when_unidentifiable=True)
     found = model.estimate_effect(
-        way, method_name="backdoor.linear_regression", control_value=0, treatment_value=1, confidence_intervals=True
+        way,
+        method_name="backdoor.linear_regression",
+        control_value=0,
+        treatment_value=1,
+        confidence_intervals=True,
     )
     low, high = np.ravel(found.get_confidence_intervals())
     return found.value * (asked - base), (high - low) / 3.92 * np.abs(asked - base)
@@ -77,7 +93,9 @@ def by_econml(featurizer):
         from econml.dml import LinearDML
 
         forest = lambda: RandomForestRegressor(100, min_samples_leaf=5, random_state=0)
-        model = LinearDML(model_y=forest(), model_t=forest(), treatment_featurizer=featurizer, cv=3, random_state=0)
+        model = LinearDML(
+            model_y=forest(), model_t=forest(), treatment_featurizer=featurizer, cv=3, random_state=0
+        )
         model.fit(t, x[:, None], W=z[:, None])
         at = lambda value: {"T0": np.array([[base]]), "T1": np.array([[value]])}
         mean = [np.ravel(model.effect(**at(value)))[0] for value in asked]
@@ -97,7 +115,11 @@ PACKAGES = {
 
 
 def joint(options, axes):
-    rivals = {name: method for name, (module, method) in PACKAGES.items() if importlib.util.find_spec(module) is not None}
+    rivals = {
+        name: method
+        for name, (module, method) in PACKAGES.items()
+        if importlib.util.find_spec(module) is not None
+    }
     asked, base, text = np.linspace(-1, 3, 41), 1.0, ""
     for axis, (world, of_x) in zip(axes, {"narrow": 0.5, "narrow, X with noise 1.5": 1.5}.items()):
         contrasts, levels, seconds, supported = {}, {}, {}, []
@@ -108,7 +130,9 @@ def joint(options, axes):
             t = simple_outcome(y) + 0.5 * rng.normal(size=500)
             effect, contrast = truth(asked), truth(asked) - truth(np.array([base]))
             before = time.process_time()
-            fusion = riesz.CausalFusion(treatment="x", outcome="t", draws=options.draws, random_state=seed, **how)
+            fusion = riesz.CausalFusion(
+                treatment="x", outcome="t", draws=options.draws, random_state=seed, **how
+            )
             fusion.fit([pd.DataFrame(studies[0]).head(250), pd.DataFrame(studies[1])])
             whole, less = fusion.effect(asked), fusion.effect(asked, baseline=base)
             seconds.setdefault("riesz", []).append(time.process_time() - before)
@@ -126,8 +150,11 @@ def joint(options, axes):
                 mean, sd = method(x, z, t, np.concatenate([asked, places]), base)
                 seconds.setdefault(name, []).append(time.process_time() - before)
                 contrasts.setdefault(name, []).append((mean[:41] - contrast, sd[:41]))
-                # What packages take for granted, a treatment that does the same to all, makes this the effect itself.
-                levels.setdefault(name, []).append((t.mean() + mean[:41] - mean[41:].mean() - effect, sd[:41]))
+                # What packages take for granted, a treatment that does the same to all, makes this the effect
+                # itself.
+                levels.setdefault(name, []).append(
+                    (t.mean() + mean[:41] - mean[41:].mean() - effect, sd[:41])
+                )
                 if seed == 0:
                     axis.plot(asked, mean[:41], color=colour, linewidth=0.9, label=name)
         axis.legend(fontsize=6)
@@ -187,9 +214,15 @@ def by_regression(data, grid, c):
     model = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0)
     model.fit(inputs, (data.y - data.y.mean()) / spread)
     fixed = np.quantile(c, (np.arange(20) + 0.5) / 20)
-    mean, cov = model.predict(np.column_stack([np.tile(fixed, len(grid)), np.repeat(grid, 20)]), return_cov=True)
-    cov = cov.reshape(len(grid), 20, len(grid), 20).mean(axis=(1, 3)) - model.kernel_.k2.noise_level / 20 * np.eye(len(grid))
-    return data.y.mean() + spread * mean.reshape(-1, 20).mean(axis=1), spread * np.sqrt(np.maximum(np.diag(cov), 0))
+    mean, cov = model.predict(
+        np.column_stack([np.tile(fixed, len(grid)), np.repeat(grid, 20)]), return_cov=True
+    )
+    cov = cov.reshape(len(grid), 20, len(grid), 20).mean(
+        axis=(1, 3)
+    ) - model.kernel_.k2.noise_level / 20 * np.eye(len(grid))
+    return data.y.mean() + spread * mean.reshape(-1, 20).mean(axis=1), spread * np.sqrt(
+        np.maximum(np.diag(cov), 0)
+    )
 
 
 def rival(options, axes):
@@ -200,9 +233,14 @@ def rival(options, axes):
             ("BayesIMP, stored runs", 0.36, 0.83),
             ("Dance and Bloem-Reddy, stored runs", 0.39, 0.92),
         ],
-        "E[Y | do(B)], 500 rows": [("BayesIMP, stored runs", 0.12, 0.94), ("Dance and Bloem-Reddy, stored runs", 0.16, 0.95)],
+        "E[Y | do(B)], 500 rows": [
+            ("BayesIMP, stored runs", 0.12, 0.94),
+            ("Dance and Bloem-Reddy, stored runs", 0.16, 0.95),
+        ],
     }
-    fusion = lambda seed, **how: riesz.CausalFusion(outcome="t", draws=options.draws, random_state=seed, **how)
+    fusion = lambda seed, **how: riesz.CausalFusion(
+        outcome="t", draws=options.draws, random_state=seed, **how
+    )
     text = ""
     for axis, (task, theirs) in zip(axes[2:], published.items()):
         hundred = task.endswith("100 rows")
@@ -219,17 +257,30 @@ def rival(options, axes):
                 )
             }
             if hundred:
-                door = fusion(seed, treatment="d", adjust=["b", "c"]).fit([data, again]).effect(grid, given={"b": 0.0})
+                door = (
+                    fusion(seed, treatment="d", adjust=["b", "c"])
+                    .fit([data, again])
+                    .effect(grid, given={"b": 0.0})
+                )
                 first = data[["b", "d", "c"]].assign(d_of_both=data.d)
                 second = pd.DataFrame({"c": data.c, "d_of_both": data.d, "t": data.y})
                 linked = fusion(seed, treatment=["b", "d"], randomized=True).fit([first, second])
-                own = {"riesz, by the back door": door, "riesz, (B, D) to (C, D) to Y": linked.effect({"b": 0 * grid, "d": grid})}
+                own = {
+                    "riesz, by the back door": door,
+                    "riesz, (B, D) to (C, D) to Y": linked.effect({"b": 0 * grid, "d": grid}),
+                }
                 ways["regression, C as it truly is"] = by_regression(data, grid, c)
             else:
-                own = {"riesz, by the front door": fusion(seed, treatment="b", front_door="c").fit([data, again]).effect(grid)}
+                own = {
+                    "riesz, by the front door": fusion(seed, treatment="b", front_door="c")
+                    .fit([data, again])
+                    .effect(grid)
+                }
             for name, effect in own.items():
                 ways[name] = effect.mean, effect.sd
-                supported.setdefault(name, []).append([effect.support[inside].mean(), effect.support[~inside].mean()])
+                supported.setdefault(name, []).append(
+                    [effect.support[inside].mean(), effect.support[~inside].mean()]
+                )
             for name, (mean, sd) in ways.items():
                 found.setdefault(name, []).append((mean - truth, sd))
             if seed == 0:

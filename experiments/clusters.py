@@ -1,17 +1,24 @@
-"""Who wins next, and which items can be compared: the simulations of chapter 6 (figures 6.2 and 6.3 of Chau 2023).
+"""Who wins next, and which items can be compared: the simulations of chapter 6 (figures 6.2 and 6.3 of Chau
+2023).
 
     python experiments/clusters.py [predict|cluster|weak ...] [--full]
 
-30 items with 5 covariates in L clusters, z uniform, x | z ~ N(z 1, I). Between clusters z and z' a utility decides, r_zz' = Σ_j α_j k(x, x_j) with α ~ N(0, I): the item with the larger one wins. The source
-does not say which kernel k is: here a Gaussian of length scale √5.
+30 items with 5 covariates in L clusters, z uniform, x | z ~ N(z 1, I). Between clusters z and z' a utility
+decides, r_zz' = Σ_j α_j k(x, x_j) with α ~ N(0, I): the item with the larger one wins. The source does not
+say which kernel k is: here a Gaussian of length scale √5.
 
-predict, figure 6.2: 70 % of the duels are learnt from, the accuracy is that on the others. The generalised model, a utility, the nested model which is both, and, by scikit-learn on the rows of both items, in
-either order, a Gaussian process (PAIR-GP) and logistic regression (PAIR-LOGREG), their probabilities averaged over both orders.
+predict, figure 6.2: 70 % of the duels are learnt from, the accuracy is that on the others. The generalised
+model, a utility, the nested model which is both, and, by scikit-learn on the rows of both items, in either
+order, a Gaussian process (PAIR-GP) and logistic regression (PAIR-LOGREG), their probabilities averaged over
+both orders.
 
-cluster, figure 6.3: duels between clusters are coins; the share of items in the right cluster, for a known number of clusters. Published: GPGP-CLUS best except where duels are dense, PR-CLUS worst. Not
-published: k-means of the covariates alone, without any duel; spectral clustering; the mixture of rankings, which also chooses the number of clusters.
+cluster, figure 6.3: duels between clusters are coins; the share of items in the right cluster, for a known
+number of clusters. Published: GPGP-CLUS best except where duels are dense, PR-CLUS worst. Not published:
+k-means of the covariates alone, without any duel; spectral clustering; the mixture of rankings, which also
+chooses the number of clusters.
 
-weak: the same with covariates that tell little (means .3 apart) or nothing of clusters, where the mixture learns from duels alone.
+weak: the same with covariates that tell little (means .3 apart) or nothing of clusters, where the mixture
+learns from duels alone.
 
 Full: 20 repetitions instead of 4 (weak: 40 instead of 8), and the densities .1, .2, … .9 for figure 6.2.
 """
@@ -43,7 +50,9 @@ def simulate(rng, clusters, density, coins=False, shift=1.0):
     kind = rng.integers(clusters, size=ITEMS)
     x = rng.normal(size=(ITEMS, WIDTH)) + shift * (kind[:, None] + 1)
     square = ((x[:, None] - x) ** 2).sum(axis=2)
-    utility = np.exp(-square / (2 * SCALE**2)) @ rng.normal(size=(ITEMS, clusters, clusters)).reshape(ITEMS, -1)
+    utility = np.exp(-square / (2 * SCALE**2)) @ rng.normal(size=(ITEMS, clusters, clusters)).reshape(
+        ITEMS, -1
+    )
     utility = utility.reshape(ITEMS, clusters, clusters)
     left, right = np.triu_indices(ITEMS, 1)
     met = rng.random(len(left)) < density
@@ -63,7 +72,8 @@ def mirrored(model, x, train, won, test):
 
 
 def predicted(rng, clusters, density):
-    """Of each method the accuracy and the log loss; and how much larger the evidence of a utility is than the generalised model's."""
+    """Of each method the accuracy and the log loss; and how much larger the evidence of a utility is than the
+    generalised model's."""
     x, duels, won, _ = simulate(rng, clusters, density)
     order = rng.permutation(len(duels))
     train, test = np.split(order, [round(0.7 * len(order))])
@@ -77,7 +87,10 @@ def predicted(rng, clusters, density):
     found["PAIR-GP"] = mirrored(gaussian, x, duels[train], won[train], duels[test])
     found["PAIR-LOGREG"] = mirrored(LogisticRegression(), x, duels[train], won[train], duels[test])
     truth = won[test]
-    scores = {name: (((p > 0.5) == truth).mean(), log_loss(truth, p, labels=[0.0, 1.0])) for name, p in found.items()}
+    scores = {
+        name: (((p > 0.5) == truth).mean(), log_loss(truth, p, labels=[0.0, 1.0]))
+        for name, p in found.items()
+    }
     return scores, evidence["utility"] - evidence["generalised"]
 
 
@@ -99,12 +112,15 @@ def share(labels, kind):
 
 
 def clustered(rng, clusters, density, shift=1.0, covariates=True, methods=tuple(METHODS)):
-    """Of each method the share; the number of clusters that the bound chooses, and the share of the mixture with that number."""
+    """Of each method the share; the number of clusters that the bound chooses, and the share of the mixture
+    with that number."""
     x, duels, won, kind = simulate(rng, clusters, density, coins=True, shift=shift)
     found = {}
     for method in methods:
         how = {"method": method, "kernel": KERNEL, "covariates": covariates, "random_state": 0}
-        found[method] = share(riesz.PreferenceClusters(clusters, **how).fit_predict(x, duels, outcome=won), kind)
+        found[method] = share(
+            riesz.PreferenceClusters(clusters, **how).fit_predict(x, duels, outcome=won), kind
+        )
     free = riesz.PreferenceClusters(max_clusters=4, kernel=KERNEL, covariates=covariates, random_state=0)
     free.fit(x, duels, outcome=won)
     return found, free.n_clusters_, share(free.labels_, kind)
@@ -119,7 +135,9 @@ def predict(options, axes):
         curves = []
         for density in densities:
             start = time.perf_counter()
-            all_runs = [predicted(np.random.default_rng([seed, clusters]), clusters, density) for seed in range(runs)]
+            all_runs = [
+                predicted(np.random.default_rng([seed, clusters]), clusters, density) for seed in range(runs)
+            ]
             scores = {name: np.mean([scores[name] for scores, _ in all_runs], axis=0) for name in names}
             favours = [difference for _, difference in all_runs]
             curves.append([scores[name][0] for name in names])
@@ -138,8 +156,22 @@ def predict(options, axes):
         axis.set_xlabel("density")
     axes[0].legend(fontsize=7)
     text = f"\n\nFigure 6.2: accuracy (log loss) on 30 % of the duels, {runs} repetitions\n\n"
-    text += "Published: PGP and PAIR-LOGREG fall with L, GPGP and PAIR-GP are stable, PGP is best at L = 1.\n\n"
-    text += table(["L", "density", "GPGP", "PGP", "nested", *names[3:], "evidence PGP - GPGP (PGP's is larger)", "seconds"], rows)
+    text += (
+        "Published: PGP and PAIR-LOGREG fall with L, GPGP and PAIR-GP are stable, PGP is best at L = 1.\n\n"
+    )
+    text += table(
+        [
+            "L",
+            "density",
+            "GPGP",
+            "PGP",
+            "nested",
+            *names[3:],
+            "evidence PGP - GPGP (PGP's is larger)",
+            "seconds",
+        ],
+        rows,
+    )
     worst = sorted(behind, key=behind.get, reverse=True)[:3]
     told = "; ".join(f"{behind[one][0]:.3f} ± {behind[one][1]:.3f} with {one}" for one in worst)
     text += f"\n\nWhere nested is furthest behind the better of GPGP and PGP, ± standard error: {told}."
@@ -159,26 +191,49 @@ def cluster(options, axes):
         curves = []
         for density in [0.3, 0.6, 0.95]:
             start = time.perf_counter()
-            all_runs = [clustered(np.random.default_rng([seed, clusters]), clusters, density) for seed in range(runs)]
+            all_runs = [
+                clustered(np.random.default_rng([seed, clusters]), clusters, density) for seed in range(runs)
+            ]
             shares = np.array([[shares[method] for method in METHODS] for shares, _, _ in all_runs])
             curves.append(shares.mean(axis=0))
             cells = [f"{one.mean():.2f} ± {one.std():.2f}" for one in shares.T]
             found = counted(number for _, number, _ in all_runs)
             free = np.mean([share for _, _, share in all_runs])
             rows.append(
-                [clusters, density, *cells, f"{shares[:, -1].min():.2f}", found, free, f"{time.perf_counter() - start:.0f}"]
+                [
+                    clusters,
+                    density,
+                    *cells,
+                    f"{shares[:, -1].min():.2f}",
+                    found,
+                    free,
+                    f"{time.perf_counter() - start:.0f}",
+                ]
             )
         for j, name in enumerate(METHODS.values()):
-            axis.plot([0.3, 0.6, 0.95], np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3)
+            axis.plot(
+                [0.3, 0.6, 0.95], np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3
+            )
         axis.set_title(f"share in the right cluster, L = {clusters}", fontsize=10)
         axis.set_xlabel("density")
         axis.set_ylim(0.2, 1.02)
     axes[3].legend(fontsize=7, loc="lower center", ncols=2)
     text = f"\n\nFigure 6.3: share of items in the right cluster, {runs} repetitions; up to 4 clusters where the number is to be found\n\n"
     text += "Published: GPGP-CLUS best except where dense, PR-CLUS worst; the covariates alone not shown.\n\n"
-    header = ["L", "density", *METHODS.values(), "mixture, worst", "numbers found", "mixture, number found", "seconds"]
+    header = [
+        "L",
+        "density",
+        *METHODS.values(),
+        "mixture, worst",
+        "numbers found",
+        "mixture, number found",
+        "seconds",
+    ]
     text += table(header, rows)
-    alone = [clustered(np.random.default_rng([seed, 1]), 1, 0.6, methods=("covariates",))[1] for seed in range(runs)]
+    alone = [
+        clustered(np.random.default_rng([seed, 1]), 1, 0.6, methods=("covariates",))[1]
+        for seed in range(runs)
+    ]
     return text + f"\n\nNumbers found with a single cluster, density .6: {counted(alone)}\n"
 
 
@@ -193,7 +248,9 @@ def weak(options, axes):
         failed = f"{(shares[:, -1] < 0.75).sum()} of {runs}, worst {shares[:, -1].min():.2f}"
         rows.append([shift, *cells, failed, counted(number for _, number in all_runs)])
     text = f"\n\nCovariates that tell little of two clusters, density .95, {runs} repetitions; the mixture from duels alone; ours, nothing is published\n\n"
-    return text + table(["shift of means", *METHODS.values(), "mixture below .75", "numbers found"], rows) + "\n"
+    return (
+        text + table(["shift of means", *METHODS.values(), "mixture below .75", "numbers found"], rows) + "\n"
+    )
 
 
 PARTS = {f.__name__: f for f in (predict, cluster, weak)}

@@ -2,12 +2,12 @@
 
     python experiments/covariate_shift.py [--full]
 
-Five normal features, X4 and X5 correlated by 0.9, y = X (1, 2, 3, 4, 10) + noise. The interventional Shapley values of X5 are penalised
-with strength λ; at test time X5 is measured with additional noise of standard deviation σ'.
+Five normal features, X4 and X5 correlated by 0.9, y = X (1, 2, 3, 4, 10) + noise. The interventional Shapley
+values of X5 are penalised with strength λ; at test time X5 is measured with additional noise of standard
+deviation σ'.
 
-Published shape (figure 2b): without noise the error rises with λ; with noise the error of the plain model is far larger, falls as λ
-grows, and the curves come together.
-"""
+Published shape (figure 2b): without noise the error rises with λ; with noise the error of the plain model is
+far larger, falls as λ grows, and the curves come together."""
 
 import numpy as np
 from _figures import COLOURS, arguments, finish, panels, table
@@ -42,7 +42,9 @@ def main():
             fit_intercept=True,
         )
         strengths = [s * len(X[train]) for s in STRENGTHS]
-        path = riesz.protection_path(model, X[train], y[train], strengths, X_test=X[test][:50], y_test=y[test][:50])
+        path = riesz.protection_path(
+            model, X[train], y[train], strengths, X_test=X[test][:50], y_test=y[test][:50]
+        )
         importances[run] = path.importances[:, 4]
         for s, fitted in enumerate(path.estimators):
             for k, noise in enumerate(NOISE):
@@ -63,7 +65,10 @@ def main():
     for axis in axes:
         axis.set_xticks(places, [f"{s:g}" for s in STRENGTHS], fontsize=8)
         axis.set_xlabel("strength λ")
-    rows = [[f"{s:g}", float(importances.mean(axis=0)[i]), *[float(v) for v in mean[i]]] for i, s in enumerate(STRENGTHS)]
+    rows = [
+        [f"{s:g}", float(importances.mean(axis=0)[i]), *[float(v) for v in mean[i]]]
+        for i, s in enumerate(STRENGTHS)
+    ]
     text = f"Error by strength of the penalty on X5 and noise on X5 at test time, n = {n}, mean of {runs} runs\n\n"
     text += table(["λ", "mean abs φ of X5", *[f"σ' = {s:g}" for s in NOISE]], rows)
     finish(options, "covariate_shift", figure, text)

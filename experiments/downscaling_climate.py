@@ -1,23 +1,32 @@
-"""Downscaling a climate through mediators: fine pixels and coarse temperatures that have no place in common (Chau, Bouabid and Sejdinovic 2021, table 3.2 of Chau 2023), on a stand-in.
+"""Downscaling a climate through mediators: fine pixels and coarse temperatures that have no place in common
+(Chau, Bouabid and Sejdinovic 2021, table 3.2 of Chau 2023), on a stand-in.
 
     python experiments/downscaling_climate.py [small|medium|large ...] [--full] [--seeds COUNT] [--tests]
 
-The source takes a climate model's temperatures, which are not to be had here. The stand-in has its grid and sizes, and its truth is made up: smooth fields on the sphere for altitude, clouds and albedo, and a temperature
-of them, of latitude, of the pressure at the clouds' tops P and of a field that nobody sees. So no number is comparable with a published one.
+The source takes a climate model's temperatures, which are not to be had here. The stand-in has its grid and
+sizes, and its truth is made up: smooth fields on the sphere for altitude, clouds and albedo, and a
+temperature of them, of latitude, of the pressure at the clouds' tops P and of a field that nobody sees. So no
+number is comparable with a published one.
 
-Coarse pixels are blocks of fine ones. Half of them, drawn at random, have their fine pixels (latitude, longitude, altitude, clouds, albedo) and no temperature; the other half have their mean temperature and no
-fine pixels. Mediators of all are latitude, longitude and the mean of P. Kernels are the published ones: a Matérn 3/2 in space and a Gaussian in the other columns.
+Coarse pixels are blocks of fine ones. Half of them, drawn at random, have their fine pixels (latitude,
+longitude, altitude, clouds, albedo) and no temperature; the other half have their mean temperature and no
+fine pixels. Mediators of all are latitude, longitude and the mean of P. Kernels are the published ones: a
+Matérn 3/2 in space and a Gaussian in the other columns.
 
-Methods: the conditional mean process (S-CMP) whose regression on mediators counts as uncertain, or as certain; by the published conventions (CMP, of the same blocks the same as S-CMP); regressions of temperatures on
-mediators ("pseudo", "two-sided"); averaged over hyper-parameters. Beside them a coarse pixel's temperature repeated, where it has one; and an oracle that is given the temperatures of the coarse pixels which have fine
-ones. Error: root mean square over the standard deviation of all pixels, at all of them, and at those of coarse pixels with a temperature; coverage of 95 % intervals; Spearman's correlation; seconds of all cores for
+Methods: the conditional mean process (S-CMP) whose regression on mediators counts as uncertain, or as
+certain; by the published conventions (CMP, of the same blocks the same as S-CMP); regressions of temperatures
+on mediators ("pseudo", "two-sided"); averaged over hyper-parameters. Beside them a coarse pixel's temperature
+repeated, where it has one; and an oracle that is given the temperatures of the coarse pixels which have fine
+ones. Error: root mean square over the standard deviation of all pixels, at all of them, and at those of
+coarse pixels with a temperature; coverage of 95 % intervals; Spearman's correlation; seconds of all cores for
 the fit and the map. Which method is best is told, and not required.
 
-small: 24 × 48 pixels in blocks of 4 × 4, 20 seeds. medium: 72 × 144 in blocks of 6 × 6, one seed, five minutes. large, with
---full or if named: 360 × 720 in blocks of 17 × 17, 254,898 of which are in one, 127,449 of these with fine pixels known. There the oracle and a mediated fit learn from these through 800 inducing points, as many as in
-the source; the others are tuned on 7,056, of each block every fourth row and column, and one of them learns from all by what was tuned.
---tests: Wilcoxon's signed-rank tests between all pairs of methods over the seeds, too.
-"""
+small: 24 × 48 pixels in blocks of 4 × 4, 20 seeds. medium: 72 × 144 in blocks of 6 × 6, one seed, five
+minutes. large, with --full or if named: 360 × 720 in blocks of 17 × 17, 254,898 of which are in one, 127,449
+of these with fine pixels known. There the oracle and a mediated fit learn from these through 800 inducing
+points, as many as in the source; the others are tuned on 7,056, of each block every fourth row and column,
+and one of them learns from all by what was tuned. --tests: Wilcoxon's signed-rank tests between all pairs of
+methods over the seeds, too."""
 
 import argparse
 import resource
@@ -53,7 +62,10 @@ def field(rng, lat, lon, scale, features=400):
 def climate(height, width, block, seed):
     """Fine pixels with their coarse one, coarse pixels with mediators and mean temperature, and the truth."""
     rng = np.random.default_rng(seed)
-    lat, lon = (np.arange(height) + 0.5) / height * np.pi - np.pi / 2, (np.arange(width) + 0.5) / width * 2 * np.pi
+    lat, lon = (
+        (np.arange(height) + 0.5) / height * np.pi - np.pi / 2,
+        (np.arange(width) + 0.5) / width * 2 * np.pi,
+    )
     lat, lon = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))
     altitude = np.maximum(1.5 * field(rng, lat, lon, 0.35), 0)
     clouds = 1 / (1 + np.exp(-1.5 * field(rng, lat, lon, 0.25) - 0.5 * np.cos(3 * lat)))
@@ -64,7 +76,8 @@ def climate(height, width, block, seed):
     rows = pd.DataFrame({"lat": lat, "lon": lon, "altitude": altitude, "clouds": clouds, "albedo": albedo})
     line, column = (axis.ravel() for axis in np.meshgrid(np.arange(height), np.arange(width), indexing="ij"))
     rows["bag"] = line // block * (width // block) + column // block
-    # As in the source pixels at the margin, which fill no block, are left out; a part of the rest may do for exact methods.
+    # As in the source pixels at the margin, which fill no block, are left out; a part of the rest may do for
+    # exact methods.
     inside = (line < height // block * block) & (column < width // block * block)
     some = ((line % block % 4 == 2) & (column % block % 4 == 2))[inside]
     rows, truth, pressure = rows[inside].reset_index(drop=True), truth[inside], pressure[inside]
@@ -80,10 +93,13 @@ def kernel(table, space, others):
 
 
 def methods(large):
-    """What the processes are called, how they are made, and which fine pixels they see: all, a part, or a part for tuning and then all."""
+    """What the processes are called, how they are made, and which fine pixels they see: all, a part, or a
+    part for tuning and then all."""
     both = {"": {}, ", averaged": {"average": True}}
     exact = {f"S-CMP{what}": how for what, how in both.items()}
-    exact |= {f"S-CMP, regression certain{what}": {"mediation_noise": 0.0, **how} for what, how in both.items()}
+    exact |= {
+        f"S-CMP, regression certain{what}": {"mediation_noise": 0.0, **how} for what, how in both.items()
+    }
     exact |= {"CMP as published": {"operator": "mediated", "published": True, "mediator_examples": "rows"}}
     exact |= {"pseudo": {"operator": "pseudo"}}
     exact |= {f"two-sided{what}": {"operator": "two-sided", **how} for what, how in both.items()}
@@ -100,7 +116,8 @@ def methods(large):
 
 
 def learnt(rows, means, own, how):
-    """The process of ``rows`` of the bags ``own``, and of the temperatures of the others; the oracle's of their own."""
+    """The process of ``rows`` of the bags ``own``, and of the temperatures of the others; the oracle's of
+    their own."""
     asked = {"bag": "bag", "target": "T"}
     start = {"kernel": kernel(rows, SPACE, OTHERS)}
     if how.get("operator") == "matched":
@@ -115,14 +132,25 @@ def learnt(rows, means, own, how):
 def kept(model):
     """How a process is made that keeps the hyper-parameters of another, through 800 points."""
     how = {"kernel": model.kernel_, "alpha": model.noise_, "mediator_kernel": model.mediator_kernel_}
-    return how | {"mediator_ridge": model.mediator_ridge_, "normalize_y": False, "optimizer": None, "inducing": 800}
+    return how | {
+        "mediator_ridge": model.mediator_ridge_,
+        "normalize_y": False,
+        "optimizer": None,
+        "inducing": 800,
+    }
 
 
 def scored(found, truth, known):
-    """Error at all pixels and at those whose coarse pixel has a temperature, coverage, and Spearman's correlation."""
+    """Error at all pixels and at those whose coarse pixel has a temperature, coverage, and Spearman's
+    correlation."""
     mean, sd = found
     error = lambda where: float(np.sqrt(np.mean((mean - truth)[where] ** 2)) / truth.std())
-    return [error(slice(None)), error(known), float(np.mean(np.abs(truth - mean) < 1.96 * sd)), float(spearmanr(mean, truth)[0])]
+    return [
+        error(slice(None)),
+        error(known),
+        float(np.mean(np.abs(truth - mean) < 1.96 * sd)),
+        float(spearmanr(mean, truth)[0]),
+    ]
 
 
 def compared(options, axis, title, size, seeds, large=False):
@@ -133,7 +161,9 @@ def compared(options, axis, title, size, seeds, large=False):
         own[rng.permutation(len(means))[: len(means) // 2]] = True
         known = ~own[rows.bag]
         flat = means["T"].to_numpy()[rows.bag]
-        found.setdefault("coarse pixel repeated", []).append([np.nan, scored((flat, 0), truth, known)[1], np.nan, np.nan, 0.0])
+        found.setdefault("coarse pixel repeated", []).append(
+            [np.nan, scored((flat, 0), truth, known)[1], np.nan, np.nan, 0.0]
+        )
         for name, (how, which) in methods(large).items():
             start = time.process_time()
             model = learnt(rows[~known if which == "all" else ~known & some], means, own, how)
@@ -147,14 +177,29 @@ def compared(options, axis, title, size, seeds, large=False):
                 draws.append(model.effective_draws_)
             if large:
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-                print(name, *(f"{value:.3f}" for value in found[name][-1]), f"peak so far {peak:.2f} GiB", flush=True)
+                print(
+                    name,
+                    *(f"{value:.3f}" for value in found[name][-1]),
+                    f"peak so far {peak:.2f} GiB",
+                    flush=True,
+                )
     scores = {name: np.array(own) for name, own in found.items()}
-    repeated, oracle = (float(np.mean(next(own for name, own in scores.items() if name.startswith(of))[:, 1])) for of in BESIDE)
+    repeated, oracle = (
+        float(np.mean(next(own for name, own in scores.items() if name.startswith(of))[:, 1]))
+        for of in BESIDE
+    )
     lines = []
     for name, own in scores.items():
-        cells = ["" if np.isnan(column).all() else spread(column) if seeds > 1 else float(column[0]) for column in own.T[:4]]
+        cells = [
+            "" if np.isnan(column).all() else spread(column) if seeds > 1 else float(column[0])
+            for column in own.T[:4]
+        ]
         _, error, coverage = (float(np.mean(column)) for column in own.T[:3])
-        told = f"error {within(error, high=round(repeated, 3))}" if oracle < repeated and not name.startswith(BESIDE) else ""
+        told = (
+            f"error {within(error, high=round(repeated, 3))}"
+            if oracle < repeated and not name.startswith(BESIDE)
+            else ""
+        )
         if name.startswith("two-sided") or name == "S-CMP, averaged":
             told += f"; coverage {within(coverage, low=0.85)}"
         lines.append([name, *cells, f"{np.mean(own[:, 4]):.1f}", told])
@@ -179,7 +224,10 @@ def compared(options, axis, title, size, seeds, large=False):
     if options.tests and seeds > 1:
         everywhere = {name: own[:, 0] for name, own in scores.items() if name != "coarse pixel repeated"}
         text += signed_rank(everywhere, f"errors at all pixels, {title}")
-        text += signed_rank({name: own[:, 1] for name, own in scores.items()}, f"errors where coarse pixels are known, {title}")
+        text += signed_rank(
+            {name: own[:, 1] for name, own in scores.items()},
+            f"errors where coarse pixels are known, {title}",
+        )
     return text
 
 

@@ -1,14 +1,19 @@
-"""Downscaling yields of counties: a rival's benchmark, whose truth is known (Zhu et al. 2022, synthetic yields; github.com/harrisonzhu508/MVBAgg).
+"""Downscaling yields of counties: a rival's benchmark, whose truth is known (Zhu et al. 2022, synthetic
+yields; github.com/harrisonzhu508/MVBAgg).
 
     python experiments/downscaling_counties.py [yields|parts ...] [--data FOLDER] [--full]
 
-384 counties of the United States with 32,684 pixels, 29 to 100 each: longitude, latitude, vegetation index (EVI), rain and temperature are real. The yield of a county is the mean over its pixels of
-.5 lon² + .5 lat² + EVI² + 1.5 rain² + 2 temperature², columns standardised, plus noise of .5. FOLDER has example_features.csv and synthetic_yields.csv of the repository (notebooks/example, data/synthetic).
+384 counties of the United States with 32,684 pixels, 29 to 100 each: longitude, latitude, vegetation index
+(EVI), rain and temperature are real. The yield of a county is the mean over its pixels of .5 lon² + .5 lat² +
+EVI² + 1.5 rain² + 2 temperature², columns standardised, plus noise of .5. FOLDER has example_features.csv and
+synthetic_yields.csv of the repository (notebooks/example, data/synthetic).
 
-yields: five folds of counties, the published ones. The published kernel, a Matérn 3/2 in space and a Gaussian in each covariate. As VBAgg: the published inducing points, one centroid for each county that is learnt
-from, and the bound (VFE), whose best distribution is known; and through 600 points that riesz chooses, by what it takes by default (FITC).
-parts: the map against the truth at pixels of counties not learnt from, and exact Shapley values against the truth's parts, which no source shows. The truth is rebuilt on these pixels, the authors had finer
-grids; so its scale is approximate, and correlations are told.
+yields: five folds of counties, the published ones. The published kernel, a Matérn 3/2 in space and a Gaussian
+in each covariate. As VBAgg: the published inducing points, one centroid for each county that is learnt from,
+and the bound (VFE), whose best distribution is known; and through 600 points that riesz chooses, by what it
+takes by default (FITC). parts: the map against the truth at pixels of counties not learnt from, and exact
+Shapley values against the truth's parts, which no source shows. The truth is rebuilt on these pixels, the
+authors had finer grids; so its scale is approximate, and correlations are told.
 
 Full: all five folds instead of two.
 """
@@ -43,14 +48,18 @@ def read(options):
     counties = pd.read_csv(options.data / "synthetic_yields.csv").sort_values("key", ignore_index=True)
     own = (pixels[COLUMNS] - pixels[COLUMNS].mean()) / pixels[COLUMNS].std(ddof=0)
     squares = own**2 * pd.Series(TRUE_SCALES)
-    true = pd.DataFrame({"space": squares[SPACE].sum(axis=1)} | {name: squares[column] for name, column in OTHERS.items()})
+    true = pd.DataFrame(
+        {"space": squares[SPACE].sum(axis=1)} | {name: squares[column] for name, column in OTHERS.items()}
+    )
     return pixels, counties, true
 
 
 def kernel(pixels):
     scales = pixels[COLUMNS].std(ddof=0)
     space = Constant(1.0) * Matern(scales[SPACE].tolist(), nu=1.5, columns=SPACE)
-    return space + sum(Constant(1.0) * RBF(float(scales[column]), columns=[column]) for column in OTHERS.values())
+    return space + sum(
+        Constant(1.0) * RBF(float(scales[column]), columns=[column]) for column in OTHERS.values()
+    )
 
 
 #: Inducing points, and how sums are known through them: as published, with a point a county, and riesz's own.
@@ -58,7 +67,8 @@ WAYS = {"as VBAgg": None, "own 600 points": 600}
 
 
 def learnt(options, fold, way="own 600 points"):
-    """The process of a fold, the names of the counties kept for the test, and the seconds of the fit. Learnt once."""
+    """The process of a fold, the names of the counties kept for the test, and the seconds of the fit. Learnt
+    once."""
     if (fold, way) not in FOLDS:
         pixels, counties, _ = read(options)
         train, test = list(KFold(5, shuffle=True, random_state=0).split(counties.key))[fold]
@@ -85,7 +95,9 @@ def folds(options):
 
 def yields(options, axes):
     pixels, _, _ = read(options)
-    ways = {way: {name: [] for name in ("error", "relative", "likelihood", "coverage", "seconds")} for way in WAYS}
+    ways = {
+        way: {name: [] for name in ("error", "relative", "likelihood", "coverage", "seconds")} for way in WAYS
+    }
     for fold, (way, scores) in product(folds(options), ways.items()):
         model, truth, scale, seconds = learnt(options, fold, way)
         rows = pixels[pixels.key.isin(truth.index)]
@@ -100,7 +112,9 @@ def yields(options, axes):
         scores["seconds"].append(seconds)
         colour = COLOURS[fold % len(COLOURS)]
         if WAYS[way] is not None:
-            axes[0].errorbar(mean, truth, xerr=1.96 * sd, fmt="o", color=colour, markersize=2, linewidth=0.4, alpha=0.6)
+            axes[0].errorbar(
+                mean, truth, xerr=1.96 * sd, fmt="o", color=colour, markersize=2, linewidth=0.4, alpha=0.6
+            )
     ends = axes[0].get_ylim()
     axes[0].plot(ends, ends, color=COLOURS[3], linewidth=0.8)
     axes[0].set_xlabel("predicted, with 95 % intervals")
@@ -112,7 +126,13 @@ def yields(options, axes):
         "coverage": ["", "", ""],
         "seconds": ["792", "1748", ""],
     }
-    names = ["error", "mean relative error", "log likelihood of a county", "coverage of 95 % intervals", "seconds a fold"]
+    names = [
+        "error",
+        "mean relative error",
+        "log likelihood of a county",
+        "coverage of 95 % intervals",
+        "seconds a fold",
+    ]
     criteria = {"error": (-np.inf, 0.8), "coverage": (0.9, 0.98), "seconds": (-np.inf, 10)}
     lines = []
     for name, (score, told) in zip(names, published.items()):
@@ -122,7 +142,13 @@ def yields(options, axes):
             line += [spread(scores[score]), met]
         lines.append(line)
     text = f"\n\nCounties not learnt from, {len(folds(options))} folds (± standard deviation over folds; published ± standard error)\n\n"
-    header = ["", "VBAgg", "MVBAgg", "centroid GP", *(cell for way in WAYS for cell in (f"here, {way}", "criterion"))]
+    header = [
+        "",
+        "VBAgg",
+        "MVBAgg",
+        "centroid GP",
+        *(cell for way in WAYS for cell in (f"here, {way}", "criterion")),
+    ]
     return text + table(header, lines) + "\n"
 
 
@@ -160,7 +186,8 @@ def parts(options, axes):
     low = {"rain": 0.99, "EVI": 0.95, "temperature": 0.95}
     lines = [["map", spread(fields), within(np.mean(fields), low=0.95)]]
     lines += [
-        [name, spread(own), within(np.mean(own), low=low[name]) if name in low else ""] for name, own in correlations.items()
+        [name, spread(own), within(np.mean(own), low=low[name]) if name in low else ""]
+        for name, own in correlations.items()
     ]
     text = f"\n\nCorrelation with the truth at pixels of counties not learnt from; not published. The last fold's values of {len(unseen)} pixels take {seconds[-1]:.1f} s\n\n"
     return text + table(["", "correlation", "criterion"], lines) + "\n"
@@ -172,12 +199,22 @@ PARTS = {f.__name__: f for f in (yields, parts)}
 def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
-        "--data", type=pathlib.Path, default=HERE.parent.parent / "shared" / "data" / "counties", help="folder of the two files"
+        "--data",
+        type=pathlib.Path,
+        default=HERE.parent.parent / "shared" / "data" / "counties",
+        help="folder of the two files",
     )
     options = arguments(__doc__, (chosen(PARTS), parser))
-    missing = [name for name in ("example_features.csv", "synthetic_yields.csv") if not (options.data / name).exists()]
+    missing = [
+        name
+        for name in ("example_features.csv", "synthetic_yields.csv")
+        if not (options.data / name).exists()
+    ]
     if missing:
-        sys.exit(f"{' and '.join(missing)}: not in {options.data}; --data names the folder, --help says where the files are from")
+        sys.exit(
+            f"{' and '.join(missing)}: not in {options.data}; --data names the folder, --help says where the "
+            "files are from"
+        )
     warnings.simplefilter("ignore", ConvergenceWarning)
     run(PARTS, options, "downscaling_counties", 2, "384 counties with 32,684 pixels")
 

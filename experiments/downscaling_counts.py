@@ -1,18 +1,24 @@
-"""Counts of bags: maps of rates from cases by district (Law et al. 2018, whose figures have no printed numbers), and what is approximated.
+"""Counts of bags: maps of rates from cases by district (Law et al. 2018, whose figures have no printed
+numbers), and what is approximated.
 
     python experiments/downscaling_counts.py [tiny|roll|raster|mediated ...] [--full] [--seeds COUNT]
 
-tiny: two counts of five rows, of which the evidence is known by quadrature, beside Laplace's approximation with the information that counts are expected to give (ours), the same with the second derivatives
-themselves, and the bound of the source (variational, its distribution the best one) in plain code.
+tiny: two counts of five rows, of which the evidence is known by quadrature, beside Laplace's approximation
+with the information that counts are expected to give (ours), the same with the second derivatives themselves,
+and the bound of the source (variational, its distribution the best one) in plain code.
 
-roll: the swiss roll of the source, its bags stretches of height of some points each; the logarithm of the rate follows the way along the roll. Beside the process of the points, a Poisson process of the bags'
-mean points ("centroids"). Error of the rates, root mean square; coverage of 95 % intervals of the rates of points; of counts left out.
+roll: the swiss roll of the source, its bags stretches of height of some points each; the logarithm of the
+rate follows the way along the roll. Beside the process of the points, a Poisson process of the bags' mean
+points ("centroids"). Error of the rates, root mean square; coverage of 95 % intervals of the rates of points;
+of counts left out.
 
-raster, a stand-in for the source's confidential malaria data: a square of pixels with five smooth covariates and a log-normal population, Voronoi districts, Poisson counts. Correlation of the rates with the true ones,
+raster, a stand-in for the source's confidential malaria data: a square of pixels with five smooth covariates
+and a log-normal population, Voronoi districts, Poisson counts. Correlation of the rates with the true ones,
 coverage, and the same of the districts' own rates.
 
-mediated, not published: the raster, of whose districts half have pixels and no counts, the other half counts and no pixels; mediators are three coarse covariates of all districts. Beside it the same with the
-counts of the first half known.
+mediated, not published: the raster, of whose districts half have pixels and no counts, the other half counts
+and no pixels; mediators are three coarse covariates of all districts. Beside it the same with the counts of
+the first half known.
 
 Full: 1,500 points and 10 seeds for the roll, 100 × 100 pixels with 150 and 1,000 districts.
 """
@@ -55,7 +61,13 @@ def tiny(options, axes):
         for j in range(5):
             step = lambda a, b: mode + 1e-4 * (a * np.eye(5)[i] + b * np.eye(5)[j])
             hessian[i, j] = (
-                -(posterior(step(1, 1)) - posterior(step(1, -1)) - posterior(step(-1, 1)) + posterior(step(-1, -1))) / 4e-8
+                -(
+                    posterior(step(1, 1))
+                    - posterior(step(1, -1))
+                    - posterior(step(-1, 1))
+                    + posterior(step(-1, -1))
+                )
+                / 4e-8
             )
     normal = 0.5 * np.linalg.slogdet(inverse)[1]
     laplace = posterior(mode) + normal - 0.5 * np.linalg.slogdet(hessian)[1]
@@ -75,7 +87,11 @@ def tiny(options, axes):
         m, lower = theta[:5], np.zeros((5, 5))
         lower[np.tril_indices(5)] = theta[5:]
         cov = lower @ lower.T
-        told = counts @ np.log(sums @ np.exp(m)) - (sums @ np.exp(m + 0.5 * np.diag(cov))).sum() - gammaln(counts + 1).sum()
+        told = (
+            counts @ np.log(sums @ np.exp(m))
+            - (sums @ np.exp(m + 0.5 * np.diag(cov))).sum()
+            - gammaln(counts + 1).sum()
+        )
         apart = np.trace(inverse @ cov) + (m - mean) @ inverse @ (m - mean) - 5 + np.linalg.slogdet(kernel)[1]
         return -(told - 0.5 * (apart - np.linalg.slogdet(cov + 1e-12 * np.eye(5))[1]))
 
@@ -91,7 +107,11 @@ def tiny(options, axes):
         ["Laplace, second derivatives", laplace, within(abs(laplace - truth), high=0.1)],
         ["variational bound (VBAGG)", vbagg, within(vbagg, high=truth + 4 * off)],
     ]
-    return "\n\nLogarithm of the evidence of two counts of five rows\n\n" + table(["by", "value", "criterion"], lines) + "\n"
+    return (
+        "\n\nLogarithm of the evidence of two counts of five rows\n\n"
+        + table(["by", "value", "criterion"], lines)
+        + "\n"
+    )
 
 
 def rolled(options, seed, each):
@@ -110,7 +130,9 @@ def rolled(options, seed, each):
 def told(model, rows, rates):
     """Error of the rates, and the share of these within intervals."""
     low, high = model.predict_quantiles(rows, [0.025, 0.975]).T
-    return float(np.sqrt(np.mean((model.predict(rows) - rates) ** 2))), float(np.mean((low <= rates) & (rates <= high)))
+    return float(np.sqrt(np.mean((model.predict(rows) - rates) ** 2))), float(
+        np.mean((low <= rates) & (rates <= high))
+    )
 
 
 def roll(options, axes):
@@ -122,7 +144,11 @@ def roll(options, axes):
             rows, bags, rates = rolled(options, seed, each)
             own = riesz.AggregateCountProcess(random_state=0).fit(rows, bags, bag="bag", target="cases")
             error, inside = told(own, rows, rates)
-            means = rows.groupby("bag", as_index=False).mean().assign(points=rows.groupby("bag").size().to_numpy())
+            means = (
+                rows.groupby("bag", as_index=False)
+                .mean()
+                .assign(points=rows.groupby("bag").size().to_numpy())
+            )
             of_means = riesz.AggregateCountProcess(random_state=0)
             of_means.fit(means, bags, bag="bag", target="cases", weight="points")
             errors.append(error)
@@ -143,7 +169,13 @@ def roll(options, axes):
         )
     places = [line[0] for line in lines]
     for column, name in [(1, "points"), (2, "mean points")]:
-        axes[0].plot(places, [float(line[column].split()[0]) for line in lines], "o-", color=COLOURS[column - 1], label=name)
+        axes[0].plot(
+            places,
+            [float(line[column].split()[0]) for line in lines],
+            "o-",
+            color=COLOURS[column - 1],
+            label=name,
+        )
     axes[0].set_title("error of rates, by points a bag", fontsize=9)
     axes[0].set_xscale("log")
     axes[0].set_xticks(places, places)
@@ -163,7 +195,11 @@ def roll(options, axes):
 def smooth(rng, places, scale, features=60):
     """A smooth field: random Fourier features."""
     w = rng.normal(size=(features, 2)) / scale
-    return np.sqrt(2 / features) * np.cos(places @ w.T + rng.uniform(0, 2 * np.pi, features)) @ rng.normal(size=features)
+    return (
+        np.sqrt(2 / features)
+        * np.cos(places @ w.T + rng.uniform(0, 2 * np.pi, features))
+        @ rng.normal(size=features)
+    )
 
 
 def pixels(rng, side, districts):
@@ -191,7 +227,9 @@ def raster(options, axes):
         rows, rates = pixels(rng, side, districts)
         bags = counted(rng, rows, rates)
         start = time.perf_counter()
-        own = riesz.AggregateCountProcess(random_state=0).fit(rows, bags, bag="district", target="cases", weight="people")
+        own = riesz.AggregateCountProcess(random_state=0).fit(
+            rows, bags, bag="district", target="cases", weight="people"
+        )
         seconds = time.perf_counter() - start
         error, inside = told(own, rows, rates)
         found = own.predict(rows)
@@ -238,14 +276,22 @@ def mediated(options, axes):
         bags["people"] = rows.people.groupby(rows.district).sum().reindex(bags.district).to_numpy()
         own = bags.district.isin(rng.permutation(bags.district)[: len(bags) // 2])
         seen = rows[rows.district.isin(bags.district[own])]
-        how = {"bag": "district", "target": "cases", "weight": "people", "mediators": ["v1", "v2", "v3"], "total": "people"}
+        how = {
+            "bag": "district",
+            "target": "cases",
+            "weight": "people",
+            "mediators": ["v1", "v2", "v3"],
+            "total": "people",
+        }
         for name, parts in {
             "half mediated": bags.assign(cases=bags.cases.mask(own)),
             "half mediated, the other half matched": bags,
             "half matched alone": bags[own],
         }.items():
             given = {
-                key: value for key, value in how.items() if name != "half matched alone" or key not in ("mediators", "total")
+                key: value
+                for key, value in how.items()
+                if name != "half matched alone" or key not in ("mediators", "total")
             }
             model = riesz.AggregateCountProcess(random_state=0).fit(seen, parts, **given)
             apart = np.log(model.predict(rows)) - np.log(rates)

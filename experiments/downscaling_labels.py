@@ -2,12 +2,17 @@
 
     python experiments/downscaling_labels.py [labels|calibration ...] [--data FOLDER] [--full]
 
-labels: label proportions. 78 groups by occupation, work class and whether of the United States, 25 persons each (UCI Adult, adult_train.csv below FOLDER); of each group only the share with a high income is
-known, of persons age, education, hours, sex, marriage and capital gain. The area under the curve (AUC) of persons' own incomes, of the process learnt from the 78 shares; beside it the group's share, a process of
-the groups' mean persons (scikit-learn), which is as good, and logistic regression on the persons' incomes (in five folds), which are otherwise unknown.
+labels: label proportions. 78 groups by occupation, work class and whether of the United States, 25 persons
+each (UCI Adult, adult_train.csv below FOLDER); of each group only the share with a high income is known, of
+persons age, education, hours, sex, marriage and capital gain. The area under the curve (AUC) of persons' own
+incomes, of the process learnt from the 78 shares; beside it the group's share, a process of the groups' mean
+persons (scikit-learn), which is as good, and logistic regression on the persons' incomes (in five folds),
+which are otherwise unknown.
 
-calibration: f and targets drawn from the model by plain numpy, hyper-parameters known: how often 95 % intervals hold f at rows of the fit and at others, and the mean squared error in units of the variance. Matched
-means with noise of rows, in bags of 2 to 9; weighted sums; means through mediators, with the regression's uncertainty.
+calibration: f and targets drawn from the model by plain numpy, hyper-parameters known: how often 95 %
+intervals hold f at rows of the fit and at others, and the mean squared error in units of the variance.
+Matched means with noise of rows, in bags of 2 to 9; weighted sums; means through mediators, with the
+regression's uncertainty.
 
 Full: 20 draws of persons instead of 2.
 """
@@ -39,7 +44,10 @@ def persons(options):
     """Standardised columns, group and income of all persons in groups of 25 or more."""
     files = sorted(options.data.rglob("adult_train.csv"))
     if not files:
-        sys.exit(f"adult_train.csv: not below {options.data}; --data names a folder that has it (UCI Adult with a header)")
+        sys.exit(
+            f"adult_train.csv: not below {options.data}; --data names a folder that has it (UCI Adult with a "
+            "header)"
+        )
     adult = pd.read_csv(files[0], skipinitialspace=True)
     adult["origin"] = adult.native_country == "United-States"
     columns = {
@@ -57,7 +65,9 @@ def persons(options):
 
 
 def regression(x, y, query):
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * SklearnRBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * SklearnRBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(
+        0.1, (1e-6, 1e1)
+    )
     return GaussianProcessRegressor(kernel, normalize_y=True).fit(x, y).predict(query)
 
 
@@ -89,7 +99,14 @@ def labels(options, axes):
     places = np.arange(len(found))
     for j, (who, scores) in enumerate([("the 25 persons", found), ("others", fresh)]):
         own = list(scores.values())
-        axes[0].bar(places + 0.4 * j - 0.2, np.mean(own, axis=1), 0.38, yerr=np.std(own, axis=1), color=COLOURS[j], label=who)
+        axes[0].bar(
+            places + 0.4 * j - 0.2,
+            np.mean(own, axis=1),
+            0.38,
+            yerr=np.std(own, axis=1),
+            color=COLOURS[j],
+            label=who,
+        )
     axes[0].legend(fontsize=7)
     axes[0].set_xticks(places, [name.replace(" ", "\n", 1) for name in found], fontsize=7)
     axes[0].set_ylim(0.5, 1.0)
@@ -111,7 +128,9 @@ def labels(options, axes):
         ]
     )
     text += table(["", "in plain numpy, two draws", "the 25 persons", "other persons of the groups"], lines)
-    text += "\n\nOf the 25, a group's share knows the incomes that it is to tell; of other persons it does not."
+    text += (
+        "\n\nOf the 25, a group's share knows the incomes that it is to tell; of other persons it does not."
+    )
     return (
         text
         + f" 95 % intervals of shares left out hold {spread(covered)} of them; 64 draws of hyper-parameters are worth {np.mean(worth):.1f}.\n"
@@ -129,17 +148,34 @@ def root(covariance):
 
 
 def drawn(kind, rng):
-    """Rows with bag and weight, bags with mediator, rows of others, the weights of rows in targets, the noise's covariance, and how riesz is told."""
+    """Rows with bag and weight, bags with mediator, rows of others, the weights of rows in targets, the
+    noise's covariance, and how riesz is told."""
     sizes = rng.integers(2, 10, size=16)
     bag = np.repeat(np.arange(16), sizes)
-    rows = pd.DataFrame(rng.normal(size=(len(bag), 2)), columns=["a", "b"]).assign(bag=bag, weight=rng.uniform(0.5, 2, len(bag)))
+    rows = pd.DataFrame(rng.normal(size=(len(bag), 2)), columns=["a", "b"]).assign(
+        bag=bag, weight=rng.uniform(0.5, 2, len(bag))
+    )
     others = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])
     members = (bag[:, None] == np.arange(16)).astype(float)
     if kind == "sums":
-        return rows, None, others, members * rows.weight.to_numpy()[:, None], 0.3 * np.eye(16), {"aggregate": "sum", "alpha": 0.3}
+        return (
+            rows,
+            None,
+            others,
+            members * rows.weight.to_numpy()[:, None],
+            0.3 * np.eye(16),
+            {"aggregate": "sum", "alpha": 0.3},
+        )
     members /= sizes
     if kind == "matched":
-        return rows, None, others, members, 0.05 * np.eye(16) + 0.4 * members.T @ members, {"alpha": 0.05, "row_noise": 0.4}
+        return (
+            rows,
+            None,
+            others,
+            members,
+            0.05 * np.eye(16) + 0.4 * members.T @ members,
+            {"alpha": 0.05, "row_noise": 0.4},
+        )
     y, query = rng.normal(size=(16, 1)), rng.normal(size=(12, 1))
     ridge, scale, noise, mediation = 1e-3, 0.3, 0.05, 1.0
     inverse = np.linalg.inv(gaussian(y, y, scale) + 16 * ridge * np.eye(16))
@@ -147,7 +183,12 @@ def drawn(kind, rng):
     map_ = inverse @ cross
     left = gaussian(query, query, scale) - cross.T @ map_
     map_ = map_ + (1 - map_.sum(axis=0)) / 16
-    how = {"alpha": noise, "mediation_noise": mediation, "mediator_kernel": RBF(scale), "mediator_ridge": ridge}
+    how = {
+        "alpha": noise,
+        "mediation_noise": mediation,
+        "mediator_kernel": RBF(scale),
+        "mediator_ridge": ridge,
+    }
     return rows, (y, query), others, members @ map_, noise * np.eye(12) + mediation * left, how
 
 
@@ -157,10 +198,14 @@ def fitted(rows, mediators, z, how):
     columns = {"weight": "weight"} if "aggregate" in how else {"features": ["a", "b"]}
     if mediators is not None:
         own, query = mediators
-        bags = pd.concat([bags.assign(y=own[:, 0]), pd.DataFrame({"bag": range(16, 28), "z": z, "y": query[:, 0]})])
+        bags = pd.concat(
+            [bags.assign(y=own[:, 0]), pd.DataFrame({"bag": range(16, 28), "z": z, "y": query[:, 0]})]
+        )
         columns["mediators"] = ["y"]
     known = {"row_noise": 0.0, "optimizer": None, "average": False, "prior_mean": 0.0, "normalize_y": False}
-    return riesz.AggregateGaussianProcess(RBF(1.0), **{**known, **how}).fit(rows, bags, bag="bag", target="z", **columns)
+    return riesz.AggregateGaussianProcess(RBF(1.0), **{**known, **how}).fit(
+        rows, bags, bag="bag", target="z", **columns
+    )
 
 
 def calibration(options, axes):
@@ -172,7 +217,8 @@ def calibration(options, axes):
         factor, noise_factor = root(gaussian(cells.to_numpy(), cells.to_numpy(), 1.0)), root(noise)
         f = rng.normal(size=(draws, len(cells))) @ factor.T
         z = f[:, : len(rows)] @ weights + rng.normal(size=(draws, len(noise))) @ noise_factor.T
-        # The map is linear in the targets and its standard deviation does not know them, so one fit tells those of all draws; some fits anew see to it.
+        # The map is linear in the targets and its standard deviation does not know them, so one fit tells
+        # those of all draws; some fits anew see to it.
         model = fitted(rows, mediators, z[0], how)
         sd = model.predict(cells, return_std=True)[1]
         mean = z @ (model.shares(cells) / z[0]).T
@@ -182,7 +228,15 @@ def calibration(options, axes):
         errors = (f - mean) / sd
         held, squares = (np.abs(errors) < 1.959963984540054).mean(axis=1), (errors**2).mean(axis=1)
         wave = lambda own: f"{own.mean():.4f} ± {own.std() / np.sqrt(draws):.4f}"
-        lines.append([kind, wave(held), within(held.mean(), 0.945, 0.955), wave(squares), within(squares.mean(), 0.97, 1.03)])
+        lines.append(
+            [
+                kind,
+                wave(held),
+                within(held.mean(), 0.945, 0.955),
+                wave(squares),
+                within(squares.mean(), 0.97, 1.03),
+            ]
+        )
         levels = np.linspace(0.02, 0.98, 49)
         edges = np.quantile(np.abs(errors), levels)
         normal = np.quantile(np.abs(np.random.default_rng(9).normal(size=200_000)), levels)
@@ -192,7 +246,16 @@ def calibration(options, axes):
     axes[1].set_xlabel("of a normal distribution")
     axes[1].legend(fontsize=7)
     text = f"\n\nCalibration with known hyper-parameters, {draws} draws (± standard error)\n\n"
-    text += table(["targets", "coverage of 95 % intervals", "criterion", "mean squared standardised error", "criterion "], lines)
+    text += table(
+        [
+            "targets",
+            "coverage of 95 % intervals",
+            "criterion",
+            "mean squared standardised error",
+            "criterion ",
+        ],
+        lines,
+    )
     return text + f"\n\nFits anew differ by {max(gaps):.1e} from what the shares of one fit say.\n"
 
 
@@ -202,7 +265,10 @@ PARTS = {f.__name__: f for f in (labels, calibration)}
 def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
-        "--data", type=pathlib.Path, default=HERE.parent.parent / "shared" / "data", help="folder that has adult_train.csv"
+        "--data",
+        type=pathlib.Path,
+        default=HERE.parent.parent / "shared" / "data",
+        help="folder that has adult_train.csv",
     )
     options = arguments(__doc__, (chosen(PARTS), parser))
     warnings.simplefilter("ignore", ConvergenceWarning)

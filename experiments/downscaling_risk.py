@@ -1,17 +1,25 @@
-"""How fast the conditional mean process learns: excess reconstruction risk against the number of targets (Chau, Bouabid and Sejdinovic 2021; theorem 3.4.2 and section A.5.2 of Chau 2023).
+"""How fast the conditional mean process learns: excess reconstruction risk against the number of targets
+(Chau, Bouabid and Sejdinovic 2021; theorem 3.4.2 and section A.5.2 of Chau 2023).
 
     python experiments/downscaling_risk.py [--full] [--seeds COUNT]
 
-The posterior mean is the adjoint of an operator D that reconstructs mediators from what rows look like: it makes y of the mean of rows given y, by minimising E|y - D E[x | y]|² (linear kernels, so all of this is finite).
-The risk of D is that expectation, its excess is over the least one. The theorem bounds it by M^(-bc/(bc+1)) for M targets, where eigenvalues of the covariance of E[x | y] go down like i^(-b), and c says how smooth the
-best D is; of few rows by M^(-ac/(c+1)) for a that tells how rows grow with M. The text of A.5.2 has it that larger b slows this down; the exponent says the contrary.
+The posterior mean is the adjoint of an operator D that reconstructs mediators from what rows look like: it
+makes y of the mean of rows given y, by minimising E|y - D E[x | y]|² (linear kernels, so all of this is
+finite). The risk of D is that expectation, its excess is over the least one. The theorem bounds it by
+M^(-bc/(bc+1)) for M targets, where eigenvalues of the covariance of E[x | y] go down like i^(-b), and c says
+how smooth the best D is; of few rows by M^(-ac/(c+1)) for a that tells how rows grow with M. The text of
+A.5.2 has it that larger b slows this down; the exponent says the contrary.
 
-Generated: x given y = (u, w) is normal around the 60 numbers s_i u_i, of which those have variances i^(-b); w is θ's product with these but for noise of .5, so that not all of y can be told. s_i is i^r and θ_i is i^(-r), with r
-such that c is what is said. Regularisation is the theorem's, M^(-b/(bc+1)) for targets, and 10^-8 for the regression on mediators, of twice as many bags as targets with five rows each. D is the process' own: what each target
-counts at each of 60 unit rows (`shares`); its excess risk is known in closed form. Beside it D by plain formulas.
+Generated: x given y = (u, w) is normal around the 60 numbers s_i u_i, of which those have variances i^(-b); w
+is θ's product with these but for noise of .5, so that not all of y can be told. s_i is i^r and θ_i is i^(-r),
+with r such that c is what is said. Regularisation is the theorem's, M^(-b/(bc+1)) for targets, and 10^-8 for
+the regression on mediators, of twice as many bags as targets with five rows each. D is the process' own: what
+each target counts at each of 60 unit rows (`shares`); its excess risk is known in closed form. Beside it D by
+plain formulas.
 
-criterion: the slope of log risk on log M is negative, and steeper for larger b. That it is the theorem's is not required: that bounds the risk from above, for the worst
-case, and with 60 columns, which are finitely many, a slope of -1 is where all ends.
+criterion: the slope of log risk on log M is negative, and steeper for larger b. That it is the theorem's is
+not required: that bounds the risk from above, for the worst case, and with 60 columns, which are finitely
+many, a slope of -1 is where all ends.
 
 Full: 20 seeds instead of 10, and up to 2,048 targets instead of 512.
 """
@@ -60,9 +68,17 @@ def generated(seed, count, b, c):
 def process(x, y, targets, penalty):
     """The operator as riesz has it: with targets of 1 a share is what a target counts, whatever it is."""
     rows = pd.DataFrame(x, columns=FEATURES).assign(bag=np.repeat(np.arange(len(y)), ROWS))
-    bags = pd.DataFrame(np.vstack([y, targets]), columns=MEDIATORS).assign(bag=np.arange(len(y) + len(targets)))
+    bags = pd.DataFrame(np.vstack([y, targets]), columns=MEDIATORS).assign(
+        bag=np.arange(len(y) + len(targets))
+    )
     bags["target"] = np.where(bags.bag < len(y), np.nan, 1.0)
-    published = {"centred": False, "mediation_noise": 0.0, "row_noise": 0.0, "prior_mean": 0.0, "normalize_y": False}
+    published = {
+        "centred": False,
+        "mediation_noise": 0.0,
+        "row_noise": 0.0,
+        "prior_mean": 0.0,
+        "normalize_y": False,
+    }
     model = riesz.AggregateGaussianProcess(
         Linear(),
         alpha=len(targets) * penalty,
@@ -80,7 +96,9 @@ def formulas(x, y, targets, penalty):
     means = x.reshape(len(y), ROWS, SIZE).mean(axis=1)
     weights = np.linalg.solve(y @ y.T + len(y) * RIDGE * np.eye(len(y)), y @ targets.T)
     features = weights.T @ means
-    return np.linalg.solve(features.T @ features + len(targets) * penalty * np.eye(SIZE), features.T @ targets).T
+    return np.linalg.solve(
+        features.T @ features + len(targets) * penalty * np.eye(SIZE), features.T @ targets
+    ).T
 
 
 def main():
@@ -105,13 +123,27 @@ def main():
                         gap = max(gap, float(np.abs(found - formulas(*given)).max() / np.abs(found).max()))
             slopes = [np.polyfit(np.log(counts), np.log(own), 1)[0] for own in risks]
             slope = float(np.polyfit(np.log(counts), np.log(risks.mean(axis=0)), 1)[0])
-            steeper = "" if b == DECAYS[0] else f"steeper than for the b before: {'yes' if slope < lines[-1][5] else 'no'}"
+            steeper = (
+                ""
+                if b == DECAYS[0]
+                else f"steeper than for the b before: {'yes' if slope < lines[-1][5] else 'no'}"
+            )
             told = f"{within(slope, high=0)}; {steeper}".strip("; ")
-            cells = [c, b, *(float(risks.mean(axis=0)[place]) for place in (0, -1)), f"{-b * c / (b * c + 1):.2f}", slope]
+            cells = [
+                c,
+                b,
+                *(float(risks.mean(axis=0)[place]) for place in (0, -1)),
+                f"{-b * c / (b * c + 1):.2f}",
+                slope,
+            ]
             lines.append([*cells, f"{np.std(slopes) / np.sqrt(seeds):.3f}", told])
             print(lines[-1], flush=True)
             axis.loglog(
-                counts, risks.mean(axis=0), "o-", color=colour, label=f"b = {b:g}: {slope:.2f} (bound {-b * c / (b * c + 1):.2f})"
+                counts,
+                risks.mean(axis=0),
+                "o-",
+                color=colour,
+                label=f"b = {b:g}: {slope:.2f} (bound {-b * c / (b * c + 1):.2f})",
             )
         axis.set_xticks(counts, counts)
         axis.minorticks_off()
@@ -132,7 +164,8 @@ def main():
         options,
         "downscaling_risk",
         figure,
-        text + f"\n\nOperators differ from those by plain formulas by {gap:.1e} (relative): {within(gap, high=1e-6)}.\n",
+        text
+        + f"\n\nOperators differ from those by plain formulas by {gap:.1e} (relative): {within(gap, high=1e-6)}.\n",
     )
 
 

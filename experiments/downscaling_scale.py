@@ -1,19 +1,25 @@
-"""How far downscaling scales: a million rows in ten thousand bags through inducing points; that the number of threads changes no bit; and what a part of the bags says of it.
+"""How far downscaling scales: a million rows in ten thousand bags through inducing points; that the number of
+threads changes no bit; and what a part of the bags says of it.
 
     python experiments/downscaling_scale.py [matched|mediated|threads|refit ...] [--full]
 
-A column of a row is normal around that of its bag, with a standard deviation of .35; of five columns f is sin(1.5 x_0) + .5 x_1 x_2 + exp(-x_3²) + .3 x_1, and a target the mean of f over the 20 to 180 rows of a bag
-but for noise of .1. Every measurement is a process of its own. Error, root mean square over the standard deviation of f, and coverage of 95 % intervals are of f at up to 50,000 rows drawn from all; z² is the mean of
-squared errors over variances, 1 where intervals are as wide as they should be. Left out are targets, each told by all others. Seconds are of all cores, for the fit; peak memory is that of the whole process.
+A column of a row is normal around that of its bag, with a standard deviation of .35; of five columns f is
+sin(1.5 x_0) + .5 x_1 x_2 + exp(-x_3²) + .3 x_1, and a target the mean of f over the 20 to 180 rows of a bag
+but for noise of .1. Every measurement is a process of its own. Error, root mean square over the standard
+deviation of f, and coverage of 95 % intervals are of f at up to 50,000 rows drawn from all; z² is the mean of
+squared errors over variances, 1 where intervals are as wide as they should be. Left out are targets, each
+told by all others. Seconds are of all cores, for the fit; peak memory is that of the whole process.
 
-matched: all bags have rows and targets, by bags and inducing points, beside the exact process where that is feasible; and what coverage is where hyper-parameters are averaged over, where rows have no noise of their
-own (they have none in truth, but with such sizes the default has some), and where f is not the above but a draw from the prior of the model.
-mediated: half of the bags have rows, the others targets; mediators are the bags' five means with noise of .1. Beside it the exact process.
-threads: fits and maps with one thread and with two.
-refit: the process of all bags beside one of a part of them (of 2 % in full), as many points; criterion: the share of rows where they differ by less than 1.96 standard deviations of the second.
+matched: all bags have rows and targets, by bags and inducing points, beside the exact process where that is
+feasible; and what coverage is where hyper-parameters are averaged over, where rows have no noise of their own
+(they have none in truth, but with such sizes the default has some), and where f is not the above but a draw
+from the prior of the model. mediated: half of the bags have rows, the others targets; mediators are the bags'
+five means with noise of .1. Beside it the exact process. threads: fits and maps with one thread and with two.
+refit: the process of all bags beside one of a part of them (of 2 % in full), as many points; criterion: the
+share of rows where they differ by less than 1.96 standard deviations of the second.
 
-Full: 10⁶ rows in 10⁴ bags through 1,000 points (default 10⁵ in 1,000 through 300), and 10⁵ rows of 1,000 bags mediated (default 10⁴ of 100). Not published by anyone.
-"""
+Full: 10⁶ rows in 10⁴ bags through 1,000 points (default 10⁵ in 1,000 through 300), and 10⁵ rows of 1,000 bags
+mediated (default 10⁴ of 100). Not published by anyone."""
 
 import argparse
 import hashlib
@@ -40,7 +46,9 @@ def drawn(rng, x, features=1000):
     """A draw from the prior that the model has: a Gaussian kernel, by random features."""
     w, shifts = rng.normal(size=(x.shape[1], features)) / SCALES[:, None], rng.uniform(0, 2 * np.pi, features)
     weights = np.sqrt(2 / features) * rng.normal(size=features)
-    return np.concatenate([np.cos(part @ w + shifts) @ weights for part in np.array_split(x, len(x) // 10_000 + 1)])
+    return np.concatenate(
+        [np.cos(part @ w + shifts) @ weights for part in np.array_split(x, len(x) // 10_000 + 1)]
+    )
 
 
 def simulated(count, draw=False, seed=0):
@@ -54,7 +62,9 @@ def simulated(count, draw=False, seed=0):
     if draw:
         f = drawn(rng, x)
     z = np.bincount(bag, f) / sizes + 0.1 * rng.normal(size=count)
-    bags = pd.DataFrame(centres + 0.1 * rng.normal(size=centres.shape), columns=CENTRES).assign(bag=np.arange(count), z=z)
+    bags = pd.DataFrame(centres + 0.1 * rng.normal(size=centres.shape), columns=CENTRES).assign(
+        bag=np.arange(count), z=z
+    )
     return pd.DataFrame(x, columns=COLUMNS).assign(bag=bag), bags, f
 
 
@@ -62,7 +72,9 @@ def fitted(rows, bags, points, mediated=False, **made):
     """A process and the seconds of its fit."""
     start = time.process_time()
     how = {"mediators": CENTRES} if mediated else {}
-    model = riesz.AggregateGaussianProcess(**{"inducing": points, "average": False, "random_state": 0, **made})
+    model = riesz.AggregateGaussianProcess(
+        **{"inducing": points, "average": False, "random_state": 0, **made}
+    )
     model.fit(rows, bags if mediated else bags[["bag", "z"]], bag="bag", target="z", features=COLUMNS, **how)
     return model, time.process_time() - start
 
@@ -75,7 +87,8 @@ def mapped(model, rows):
 
 
 def alone(spec):
-    """One measurement, in a process of its own: of ``bags`` through ``points``, perhaps ``mediated``, perhaps beside that of a ``part`` of the bags, with f perhaps a ``draw``."""
+    """One measurement, in a process of its own: of ``bags`` through ``points``, perhaps ``mediated``, perhaps
+    beside that of a ``part`` of the bags, with f perhaps a ``draw``."""
     rows, bags, f = simulated(spec["bags"], spec.get("draw"))
     rng = np.random.default_rng(1)
     asked = np.sort(rng.choice(len(rows), min(len(rows), 50_000), replace=False))
@@ -112,7 +125,9 @@ def measured(options, threads=1, **spec):
     """The same, with the process' peak in GiB."""
     command = [sys.executable, __file__, "--alone", json.dumps(spec), "--output", str(options.output)]
     child = subprocess.Popen(
-        command, env={**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}, stdout=subprocess.PIPE
+        command,
+        env={**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)},
+        stdout=subprocess.PIPE,
     )
     told = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
@@ -123,11 +138,30 @@ def measured(options, threads=1, **spec):
     return found
 
 
-HEADER = ["rows", "bags", "points", "error", "coverage of rows", "z²", "of targets left out", "noise", "of rows", "fit, s", "GiB"]
+HEADER = [
+    "rows",
+    "bags",
+    "points",
+    "error",
+    "coverage of rows",
+    "z²",
+    "of targets left out",
+    "noise",
+    "of rows",
+    "fit, s",
+    "GiB",
+]
 
 
 def line(bags, points, found):
-    cells = [f"{found['rows']:,}", f"{bags:,}", points or "exact", found["error"], found["coverage"], f"{found['square']:.2f}"]
+    cells = [
+        f"{found['rows']:,}",
+        f"{bags:,}",
+        points or "exact",
+        found["error"],
+        found["coverage"],
+        f"{found['square']:.2f}",
+    ]
     return [
         *cells,
         found["left out"],
@@ -159,7 +193,9 @@ def matched(options, axes):
     for colour, (name, each) in zip(COLOURS, held.items()):
         places, rows, targets = zip(*each)
         axes[0].plot(places, rows, "o-", color=colour, label=f"rows, {name}")
-        axes[0].plot(places, targets, "s--", color=colour, linewidth=0.8, markersize=3, label=f"left out, {name}")
+        axes[0].plot(
+            places, targets, "s--", color=colour, linewidth=0.8, markersize=3, label=f"left out, {name}"
+        )
     axes[0].axhline(0.95, color=COLOURS[3], linewidth=0.8)
     axes[0].set_xscale("log")
     axes[0].set_title("coverage of 95 % intervals, by bags", fontsize=9)
@@ -206,9 +242,17 @@ def refit(options, axes):
     found = measured(options, bags=bags, points=points, part=part)
     rows = [
         ["all", f"{bags:,}", found["error"], found["coverage"], f"{found['seconds']:.0f}"],
-        ["a part", f"{found['kept']:,}", found["other error"], found["other coverage"], f"{found['other seconds']:.0f}"],
+        [
+            "a part",
+            f"{found['kept']:,}",
+            found["other error"],
+            found["other coverage"],
+            f"{found['other seconds']:.0f}",
+        ],
     ]
-    text = f"\n\nA part of the bags, through {points} points\n\n" + table(["", "bags", "error", "coverage", "seconds"], rows)
+    text = f"\n\nA part of the bags, through {points} points\n\n" + table(
+        ["", "bags", "error", "coverage", "seconds"], rows
+    )
     return (
         text
         + f"\n\nShare of rows where both agree within 1.96 standard deviations of the second: {found['within']:.3f}, {within(found['within'], low=0.95)}.\n"

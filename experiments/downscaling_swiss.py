@@ -1,30 +1,41 @@
-"""Downscaling a swiss roll: a map of points from means over slices of them (Chau, Bouabid and Sejdinovic 2021; chapter 3 of Chau 2023, table 3.1, figures A.1 to A.4, section A.6.2).
+"""Downscaling a swiss roll: a map of points from means over slices of them (Chau, Bouabid and Sejdinovic
+2021; chapter 3 of Chau 2023, table 3.1, figures A.1 to A.4, section A.6.2).
 
-    python experiments/downscaling_swiss.py [matched|mediated|mixed|forms|degenerate ...] [--full] [--seeds COUNT] [--tests]
+    python experiments/downscaling_swiss.py [matched|mediated|mixed|forms|degenerate ...] [--full] [--seeds
+    COUNT] [--tests]
 
-Points lie on a swiss roll, and t, the way along it, is to be found from 50 slices of equal height, of each of which the mean of t is known but for noise of .05. The middle of a slice is its mediator. Columns
-and t are standardised; the error is the root mean square over all points, so a constant has 1.
+Points lie on a swiss roll, and t, the way along it, is to be found from 50 slices of equal height, of each of
+which the mean of t is known but for noise of .05. The middle of a slice is its mediator. Columns and t are
+standardised; the error is the root mean square over all points, so a constant has 1.
 
-matched, table 3.1 direct: the points of all slices with a target are known. Beside the exact process and the one through 200 inducing points: the conditional mean process by the conventions of the source; the
-same with constants kept and the ridge that has the largest evidence; and two references in plain code, a process that takes slices as independent (what the published BAGG-GP computes) and a process of the
-slices' mean points (scikit-learn). The evidence does not know the published model's scale, so of it the slope of t on the prediction is told, too, and the error if predictions are scaled by it.
+matched, table 3.1 direct: the points of all slices with a target are known. Beside the exact process and the
+one through 200 inducing points: the conditional mean process by the conventions of the source; the same with
+constants kept and the ridge that has the largest evidence; and two references in plain code, a process that
+takes slices as independent (what the published BAGG-GP computes) and a process of the slices' mean points
+(scikit-learn). The evidence does not know the published model's scale, so of it the slope of t on the
+prediction is told, too, and the error if predictions are scaled by it.
 
-mediated, table 3.1 indirect: 25 slices drawn at random have points, the other 25 have targets. Published references regress targets on mediators and take the predictions at slices with points for targets.
-The source's code has predictions in the order of mediators, and slices in random order; here are both orders. Not published: the same with the covariance of the predictions (pseudo), and with slices tied to the
-regression by a variance, all hyper-parameters at once (two-sided).
+mediated, table 3.1 indirect: 25 slices drawn at random have points, the other 25 have targets. Published
+references regress targets on mediators and take the predictions at slices with points for targets. The
+source's code has predictions in the order of mediators, and slices in random order; here are both orders. Not
+published: the same with the covariance of the predictions (pseudo), and with slices tied to the regression by
+a variance, all hyper-parameters at once (two-sided).
 
 mixed, not published: a share of slices has points and targets, of the others half have points, half targets.
 
-forms, figures A.1 to A.4: the conditional mean operator from every row (CMO) and from bags (S-CMO), y ~ N(0, 2), x | y ~ N(y sin y, .25), ridge λ = .1, in plain numpy. Where bags have equal sizes they are the same
-estimator with the same length scale and the same ridge, so what was published as their difference is one of conventions.
+forms, figures A.1 to A.4: the conditional mean operator from every row (CMO) and from bags (S-CMO), y ~ N(0,
+2), x | y ~ N(y sin y, .25), ridge λ = .1, in plain numpy. Where bags have equal sizes they are the same
+estimator with the same length scale and the same ridge, so what was published as their difference is one of
+conventions.
 
-degenerate, A.6.2: the source says that without noise the covariance at the rows is 0. It is where there are as many targets as rows whose weights are independent.
+degenerate, A.6.2: the source says that without noise the covariance at the rows is 0. It is where there are
+as many targets as rows whose weights are independent.
 
---tests: of matched and mediated, Wilcoxon's signed-rank tests between all pairs of methods over the seeds (tables A.1 and A.2 have those of the source's methods), which take 20 seeds to say much.
+--tests: of matched and mediated, Wilcoxon's signed-rank tests between all pairs of methods over the seeds
+(tables A.1 and A.2 have those of the source's methods), which take 20 seeds to say much.
 
-Full: 5,000 points instead of 600, the 20 published seeds instead of 4 (of another generator; --seeds has others), and 25,000 rows instead of 3,000 for forms (5 GB, ten minutes);
-some minutes a seed for matched.
-"""
+Full: 5,000 points instead of 600, the 20 published seeds instead of 4 (of another generator; --seeds has
+others), and 25,000 rows instead of 3,000 for forms (5 GB, ten minutes); some minutes a seed for matched."""
 
 import argparse
 import time
@@ -59,9 +70,13 @@ def roll(options, seed):
     x = np.column_stack([t * np.cos(t), 21 * rng.random(count), t * np.sin(t)])
     x, t = (x - x.mean(axis=0)) / x.std(axis=0), (t - t.mean()) / t.std()
     edges = np.linspace(x[:, 2].min(), x[:, 2].max(), SLICES + 1)
-    rows = pd.DataFrame(x, columns=COLUMNS).assign(slice=np.clip(np.searchsorted(edges, x[:, 2], "right") - 1, 0, SLICES - 1))
+    rows = pd.DataFrame(x, columns=COLUMNS).assign(
+        slice=np.clip(np.searchsorted(edges, x[:, 2], "right") - 1, 0, SLICES - 1)
+    )
     bags = pd.DataFrame({"middle": 0.5 * (edges[1:] + edges[:-1])})
-    bags["mean"] = pd.Series(t).groupby(rows.slice).mean().reindex(bags.index) + NOISE * rng.normal(size=SLICES)
+    bags["mean"] = pd.Series(t).groupby(rows.slice).mean().reindex(bags.index) + NOISE * rng.normal(
+        size=SLICES
+    )
     # Slices without a point are left out.
     return rows, bags.dropna().rename_axis("slice").reset_index(), t, rng
 
@@ -88,7 +103,9 @@ def held(found, t):
 def regression(x, y, query):
     """A Gaussian process of scikit-learn."""
     x, query = x.reshape(len(x), -1), query.reshape(len(query), -1)
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * SklearnRBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * SklearnRBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(
+        0.1, (1e-6, 1e1)
+    )
     return GaussianProcessRegressor(kernel, normalize_y=True).fit(x, y).predict(query)
 
 
@@ -99,7 +116,8 @@ def centroids(rows, targets, names):
 
 
 def independent(rows, bags):
-    """A process that takes slices for independent: the largest evidence, and each point from its own slice alone."""
+    """A process that takes slices for independent: the largest evidence, and each point from its own slice
+    alone."""
     blocks = [rows.loc[rows.slice == name, COLUMNS].to_numpy() for name in bags.slice]
     squares = [(block[:, None] - block) ** 2 for block in blocks]
     targets = bags["mean"].to_numpy()
@@ -123,7 +141,8 @@ def independent(rows, bags):
 
 
 def evident(rows, bags, **how):
-    """The conditional mean process that keeps constants, with that ridge of a grid which has the largest evidence."""
+    """The conditional mean process that keeps constants, with that ridge of a grid which has the largest
+    evidence."""
     grid = [1e-2, 1e-4, 1e-6, 1e-8]
     how = {"operator": "mediated", "published": True, "centred": True, **how}
     models = [fitted(rows, bags, mediator_ridge=ridge, **how) for ridge in grid]
@@ -141,9 +160,13 @@ def matched(options, axes):
             "200 inducing points": fitted(rows, bags, (), inducing=200).predict(rows),
             "S-CMP, constants kept, by evidence": evident(rows, bags),
             "CMP, constants kept, by evidence": evident(rows, bags, mediator_examples="rows"),
-            "S-CMP, constants kept, ridge by slices left out": fitted(rows, bags, operator="mediated").predict(rows),
+            "S-CMP, constants kept, ridge by slices left out": fitted(
+                rows, bags, operator="mediated"
+            ).predict(rows),
             "S-CMP as published": source,
-            "CMP as published": fitted(rows, bags, operator="mediated", published=True, mediator_examples="rows").predict(rows),
+            "CMP as published": fitted(
+                rows, bags, operator="mediated", published=True, mediator_examples="rows"
+            ).predict(rows),
             "S-CMP as published, scaled": np.polyval(np.polyfit(source, t, 1), source),
             "slices independent": independent(rows, bags),
             "regression on mean points": centroids(rows, bags["mean"].to_numpy(), bags.slice),
@@ -152,7 +175,11 @@ def matched(options, axes):
             found.setdefault(name, []).append(error(values, t))
     means = {name: float(np.mean(errors)) for name, errors in found.items()}
     exact = means["exact"]
-    published = {"S-CMP as published": ".25 ± .04", "CMP as published": ".33 ± .06", "200 inducing points": "(VBAGG) .22 ± .04"}
+    published = {
+        "S-CMP as published": ".25 ± .04",
+        "CMP as published": ".33 ± .06",
+        "200 inducing points": "(VBAGG) .22 ± .04",
+    }
     published |= {"slices independent": "(BAGG-GP) .60 ± .01", "regression on mean points": "(GPR) .70 ± .05"}
     criteria = {
         "exact": within(exact, high=0.1),
@@ -164,7 +191,10 @@ def matched(options, axes):
         if "by evidence" in name:
             criteria[name] = near(means[name], exact, 0.01)
     bars(axes[0], found, "slices with points", PUBLISHED["direct"])
-    rows = [[name, published.get(name, ""), spread(errors), criteria.get(name, "")] for name, errors in found.items()]
+    rows = [
+        [name, published.get(name, ""), spread(errors), criteria.get(name, "")]
+        for name, errors in found.items()
+    ]
     text = f"\n\nTable 3.1 direct, error, {len(slopes)} seeds (± standard deviation)\n\n" + table(
         ["method", "published", "here", "criterion"], rows
     )
@@ -200,7 +230,10 @@ def mediated(options, axes):
         rows, bags, t, rng = roll(options, seed)
         order = rng.permutation(len(bags))
         with_rows = bags.slice.isin(bags.slice[order[: len(bags) // 2]])
-        seen, parts = rows[rows.slice.isin(bags.slice[with_rows])], bags.assign(mean=bags["mean"].mask(with_rows))
+        seen, parts = (
+            rows[rows.slice.isin(bags.slice[with_rows])],
+            bags.assign(mean=bags["mean"].mask(with_rows)),
+        )
         for name, how in {
             "S-CMP, constants kept, averaged": {"average": True},
             "S-CMP, constants kept, best alone": {},
@@ -224,7 +257,9 @@ def mediated(options, axes):
             predicted = fitted(seen, own.assign(mean=targets), ()).predict(rows, return_std=True)
             found.setdefault(f"process of means, {name}", []).append(error(predicted[0], t))
             covered.setdefault(f"process of means, {name}", []).append(held(predicted, t))
-            found.setdefault(f"regression on mean points, {name}", []).append(error(own_points(seen, rows, targets, own), t))
+            found.setdefault(f"regression on mean points, {name}", []).append(
+                error(own_points(seen, rows, targets, own), t)
+            )
     published = {"S-CMP as published": "1.05 ± .04", "CMP as published": ".80 ± .14"}
     published |= {"process of means, order of the source's code": "(BAGG-GP) 1.13 ± .11"}
     published |= {"regression on mean points, order of the source's code": "(GPR) 1.04 ± .05"}
@@ -240,7 +275,8 @@ def mediated(options, axes):
     bars(axes[1], found, "slices without points", PUBLISHED["indirect"])
     cells = lambda name: spread(covered[name]) if name in covered else ""
     lines = [
-        [name, published.get(name, ""), spread(errors), cells(name), criteria.get(name, "")] for name, errors in found.items()
+        [name, published.get(name, ""), spread(errors), cells(name), criteria.get(name, "")]
+        for name, errors in found.items()
     ]
     text = f"\n\nTable 3.1 indirect, error and coverage of 95 % intervals, {len(seeds(options))} seeds; a constant has an error of 1\n\n"
     return (
@@ -299,13 +335,16 @@ def median_scale(y):
 
 
 def operators(y, each, query, ridge):
-    """By all rows and by bags: weights of rows for the conditional mean at ``query``, and seconds. ``y`` of bags, ``each`` with as many rows."""
+    """By all rows and by bags: weights of rows for the conditional mean at
+    ``query``, and seconds. ``y`` of bags, ``each`` with as many rows."""
     scale, count = median_scale(y), len(y) * each
     start = time.perf_counter()
     rows = np.repeat(y, each)
     gram = gaussian(rows, rows, scale)
     gram[np.diag_indices(count)] += ridge
-    by_rows = cho_solve(cho_factor(gram.T, overwrite_a=True, check_finite=False), gaussian(rows, query, scale))
+    by_rows = cho_solve(
+        cho_factor(gram.T, overwrite_a=True, check_finite=False), gaussian(rows, query, scale)
+    )
     middle = time.perf_counter()
     gram = gaussian(y, y, scale)
     gram[np.diag_indices(len(y))] += ridge / each
@@ -328,16 +367,30 @@ def forms(options, axes):
         means = x.reshape(bags, each).mean(axis=1)
         rmse = lambda one, other: float(np.sqrt(np.mean((one - other) ** 2)))
         # The ridge of the rows without their number, beside that of bags: another ridge per bag.
-        plain = lambda ridge, own: np.linalg.solve(gaussian(y, y, own) + ridge * np.eye(bags), gaussian(y, query, own)).T @ means
+        plain = lambda ridge, own: (
+            np.linalg.solve(gaussian(y, y, own) + ridge * np.eye(bags), gaussian(y, query, own)).T @ means
+        )
         without = rmse(plain(0.1 / each, scale), plain(0.1, scale))
         pairs = np.repeat(y, each) if count <= 3000 else np.repeat(y, 2000 // bags)
         own = rmse(plain(0.1 * bags, median_scale(pairs)), plain(0.1 * bags, scale))
         speed = within(slow / quick, low=200) if options.full and count >= 1000 else ""
-        lines.append([f"{bags} × {each}", f"{gap:.1e}", within(gap, high=1e-12), without, own, f"{slow / quick:.0f}", speed])
+        lines.append(
+            [
+                f"{bags} × {each}",
+                f"{gap:.1e}",
+                within(gap, high=1e-12),
+                without,
+                own,
+                f"{slow / quick:.0f}",
+                speed,
+            ]
+        )
         panel.append((f"{bags} × {each}", slow, quick))
     places = np.arange(len(panel))
     for j, name in enumerate(["every row", "bags"]):
-        axes[3].bar(places + 0.4 * j - 0.2, [line[1 + j] for line in panel], 0.38, color=COLOURS[j], label=name)
+        axes[3].bar(
+            places + 0.4 * j - 0.2, [line[1 + j] for line in panel], 0.38, color=COLOURS[j], label=name
+        )
     axes[3].set_xticks(places, [line[0] for line in panel], fontsize=7)
     axes[3].set_yscale("log")
     axes[3].set_title("seconds for the operator, bags × rows", fontsize=9)
@@ -361,10 +414,20 @@ def forms(options, axes):
 def library(sizes):
     """The largest relative difference between riesz's two forms, of 20 slices with so many points."""
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame(rng.normal(size=(np.sum(sizes), 3)), columns=COLUMNS).assign(slice=np.repeat(np.arange(20), sizes))
+    rows = pd.DataFrame(rng.normal(size=(np.sum(sizes), 3)), columns=COLUMNS).assign(
+        slice=np.repeat(np.arange(20), sizes)
+    )
     bags = pd.DataFrame({"slice": range(20), "middle": rng.normal(size=20), "mean": rng.normal(size=20)})
-    fixed = {"operator": "mediated", "optimizer": None, "kernel": RBF(1.0), "mediator_kernel": RBF(0.5), "mediator_ridge": 0.1}
-    one, other = (fitted(rows, bags, mediator_examples=kind, **fixed).predict(rows) for kind in ("rows", "bags"))
+    fixed = {
+        "operator": "mediated",
+        "optimizer": None,
+        "kernel": RBF(1.0),
+        "mediator_kernel": RBF(0.5),
+        "mediator_ridge": 0.1,
+    }
+    one, other = (
+        fitted(rows, bags, mediator_examples=kind, **fixed).predict(rows) for kind in ("rows", "bags")
+    )
     return float(np.abs(one - other).max() / np.abs(one).max())
 
 
@@ -378,13 +441,23 @@ def degenerate(options, axes):
             members = np.array([rng.choice(count, 3, replace=False) for _ in range(targets)])
             weights = np.zeros((count, targets))
             weights[members.T, np.arange(targets)] = 1 / 3
-            if np.linalg.matrix_rank(weights) == min(count, targets) and weights.any(axis=1).sum() == min(count, 3 * targets):
+            if np.linalg.matrix_rank(weights) == min(count, targets) and weights.any(axis=1).sum() == min(
+                count, 3 * targets
+            ):
                 break
         at = members.ravel()
         rows = pd.DataFrame(x[at], columns=COLUMNS).assign(slice=np.repeat(np.arange(targets), 3), row=at)
         bags = pd.DataFrame({"slice": range(targets), "mean": rng.normal(size=targets)})
-        fixed = {"kernel": RBF(1.0), "alpha": 1e-9, "row_noise": row_noise, "prior_mean": 0.0, "normalize_y": False}
-        model = riesz.AggregateGaussianProcess(optimizer=None, **fixed).fit(rows, bags, bag="slice", target="mean", row="row")
+        fixed = {
+            "kernel": RBF(1.0),
+            "alpha": 1e-9,
+            "row_noise": row_noise,
+            "prior_mean": 0.0,
+            "normalize_y": False,
+        }
+        model = riesz.AggregateGaussianProcess(optimizer=None, **fixed).fit(
+            rows, bags, bag="slice", target="mean", row="row"
+        )
         kernel = np.exp(-0.5 * ((x[:, None] - x) ** 2).sum(axis=2))
         noise = 1e-9 * np.eye(targets) + row_noise * weights.T @ weights
         cross = kernel @ weights
@@ -407,7 +480,13 @@ def main():
     options = arguments(__doc__, (chosen(PARTS), parser, tests()))
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
-    run(PARTS, options, "downscaling_swiss", 4, f"A swiss roll of {5000 if options.full else 600} points in {SLICES} slices")
+    run(
+        PARTS,
+        options,
+        "downscaling_swiss",
+        4,
+        f"A swiss roll of {5000 if options.full else 600} points in {SLICES} slices",
+    )
 
 
 if __name__ == "__main__":

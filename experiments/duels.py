@@ -1,19 +1,24 @@
-"""Who wins, and which property decides, on the data sets of chapters 6 and 7 of Chau 2023 (tables 6.1 and 7.3, figures 7.4 to 7.6).
+"""Who wins, and which property decides, on the data sets of chapters 6 and 7 of Chau 2023 (tables 6.1 and
+7.3, figures 7.4 to 7.6).
 
     python experiments/duels.py [chameleon|flatlizard|nfl|pokemon ...] --data FOLDER [--full]
 
-FOLDER holds chameleon/items.csv and contests.csv, flatlizard likewise (from the R package BradleyTerry2, https://cran.r-project.org/package=BradleyTerry2: rows of items with an id,
-pairs of winner and loser), nfl/matches.csv and team_stats.csv (https://github.com/Chau999/SpectralRankingWithCovariates: seasons since 2000), and pokemon/items.csv and combats.csv
-(https://www.kaggle.com/datasets/terminus7/pokemon-challenge).
+FOLDER holds chameleon/items.csv and contests.csv, flatlizard likewise (from the R package BradleyTerry2,
+https://cran.r-project.org/package=BradleyTerry2: rows of items with an id, pairs of winner and loser),
+nfl/matches.csv and team_stats.csv (https://github.com/Chau999/SpectralRankingWithCovariates: seasons since
+2000), and pokemon/items.csv and combats.csv (https://www.kaggle.com/datasets/terminus7/pokemon-challenge).
 
-Splits keep the duels of a pair together. GPGP is the generalised model, PGP a utility, nested both; iso: one length scale, of standardised columns, by the evidence. Accuracy is that of
-thresholded probabilities; test duels are scored in both orders, so it is also the balanced one, which the source calls accuracy in table 7.3.
+Splits keep the duels of a pair together. GPGP is the generalised model, PGP a utility, nested both; iso: one
+length scale, of standardised columns, by the evidence. Accuracy is that of thresholded probabilities; test
+duels are scored in both orders, so it is also the balanced one, which the source calls accuracy in table 7.3.
 
-The five statistics of NFL teams are not named by the source; here points, yards a play, third downs, turnovers and time of possession. Statistics of the season contain the matches that are to be
-predicted; those of the season before do not. Pokémon: length scales of the seven numbers apart, one for the types and one for being legendary.
+The five statistics of NFL teams are not named by the source; here points, yards a play, third downs,
+turnovers and time of possession. Statistics of the season contain the matches that are to be predicted; those
+of the season before do not. Pokémon: length scales of the seven numbers apart, one for the types and one for
+being legendary.
 
-Full: 20 splits instead of 5 (NFL: 20 splits of 19 seasons instead of 2 of 4), 12 subsets of chameleons instead of 6; Pokémon 40,000 duels and 250 landmarks instead of 8,000 and 100.
-"""
+Full: 20 splits instead of 5 (NFL: 20 splits of 19 seasons instead of 2 of 4), 12 subsets of chameleons
+instead of 6; Pokémon 40,000 duels and 250 landmarks instead of 8,000 and 100."""
 
 import argparse
 import pathlib
@@ -52,7 +57,8 @@ def standardised(frame):
 
 
 def scores(chance):
-    """Accuracy, AUC and log loss of the probabilities that the winners win, every duel in both orders; a tie of a half is half right."""
+    """Accuracy, AUC and log loss of the probabilities that the winners win, every duel in both orders; a tie
+    of a half is half right."""
     both, truth = np.concatenate([chance, 1 - chance]), np.repeat([1, 0], len(chance))
     right = ((chance > 0.5) + 0.5 * (chance == 0.5)).mean()
     return np.array([right, roc_auc_score(truth, both), log_loss(truth, np.clip(both, 1e-12, 1 - 1e-12))])
@@ -107,7 +113,9 @@ def rows_of_table(name, found, evidence):
     for method in METHODS:
         accuracy, auc, loss = found[method].T
         told = f"{np.mean(evidence[method]):.1f}" if method in evidence else "–"
-        rows.append([name, method, PUBLISHED[name].get(method, "–"), cell(accuracy), cell(auc), cell(loss), told])
+        rows.append(
+            [name, method, PUBLISHED[name].get(method, "–"), cell(accuracy), cell(auc), cell(loss), told]
+        )
     return rows
 
 
@@ -115,15 +123,22 @@ HEADER = ["set", "method", "published accuracy", "accuracy", "AUC", "log loss", 
 
 
 def animals(options, name, axis):
-    """Table 6.1; for chameleons also table 7.3's leak and the sign of the jaws, for lizards the length scale."""
+    """Table 6.1; for chameleons also table 7.3's leak and the sign of the jaws, for lizards the length
+    scale."""
     items, duels = small(options, name)
     count = options.splits or (20 if options.full else 5)
     start = time.perf_counter()
     found, evidence = compared(items, duels, count)
     text = f"\n\n{name}: {len(items)} items, {items.shape[1]} columns, {len(duels)} duels, {count} splits 70/30 by pair"
-    text += f" ({time.perf_counter() - start:.0f} s)\n\n" + table(HEADER, rows_of_table(name, found, evidence)) + "\n"
+    text += (
+        f" ({time.perf_counter() - start:.0f} s)\n\n"
+        + table(HEADER, rows_of_table(name, found, evidence))
+        + "\n"
+    )
     bars(axis, name, {method: runs[:, 0] for method, runs in found.items()})
-    return text + (jaws(options, items, duels, count) if name == "chameleon" else profile(items, duels, count))
+    return text + (
+        jaws(options, items, duels, count) if name == "chameleon" else profile(items, duels, count)
+    )
 
 
 def bars(axis, title, values):
@@ -136,21 +151,26 @@ def bars(axis, title, values):
 
 
 def jaws(options, items, duels, count):
-    """What mirroring before splitting makes of the scores, and how the values of jl.res go with its difference."""
+    """What mirroring before splitting makes of the scores, and how the values of jl.res go with its
+    difference."""
     rng = np.random.default_rng(0)
     rows = []
     mirrored, won = np.vstack([duels, duels[:, ::-1]]), np.repeat([1.0, 0.0], len(duels))
     for name, published in (("GPGP", ".92 ± .07"), ("PGP", ".80 ± .07")):
         clean, torn = [], []
         for train, test in splits(duels, count, 0.2):
-            clean.append(scores(chances(name, fitted(name, items, duels[train], RBF("median")), items, duels[test])))
+            clean.append(
+                scores(chances(name, fitted(name, items, duels[train], RBF("median")), items, duels[test]))
+            )
             order = rng.permutation(len(mirrored))
             train, test = np.split(order, [round(0.8 * len(order))])
             model = riesz.PreferenceClassifier(PROCESSES[name], kernel=RBF("median"))
             model.fit(items, mirrored[train], outcome=won[train])
             torn.append(((chances(name, model, items, mirrored[test]) > 0.5) == won[test]).mean())
         rows.append([name, published, cell(np.array(clean)[:, 0]), cell(torn)])
-    text = f"\nTable 7.3, {count} splits 80/20: mirrored duels split afterwards tell what they are tested on\n\n"
+    text = (
+        f"\nTable 7.3, {count} splits 80/20: mirrored duels split afterwards tell what they are tested on\n\n"
+    )
     text += table(["method", "published", "by pair", "mirrored, then split"], rows)
 
     place = list(items.columns).index("jl.res")
@@ -174,7 +194,9 @@ def jaws(options, items, duels, count):
     text += f"\n\nFigure 7.6: values of jl.res and its difference, winners first, {subsets} subsets of 80 %; of the linear model its coefficient\n\n"
     text += table(["model", "published", "correlation", "negative in"], rows)
     leading = sorted(zip(np.mean(sizes, axis=0), items.columns), reverse=True)[:3]
-    return text + "\n\nLargest under GPGP: " + ", ".join(f"{name} {size:.2f}" for size, name in leading) + "\n"
+    return (
+        text + "\n\nLargest under GPGP: " + ", ".join(f"{name} {size:.2f}" for size, name in leading) + "\n"
+    )
 
 
 def profile(items, duels, count):
@@ -192,16 +214,28 @@ def profile(items, duels, count):
 
 
 def season(statistics, matches, year, before):
-    """Teams of a season, their statistics of it or of the year before, and its matches: home, away, who won. Ties are left out."""
-    teams = statistics[statistics.season == (year - 1 if before else year)].drop_duplicates("Team").set_index("Team")[STATISTICS]
+    """Teams of a season, their statistics of it or of the year before, and its matches: home, away, who won.
+    Ties are left out."""
+    teams = (
+        statistics[statistics.season == (year - 1 if before else year)]
+        .drop_duplicates("Team")
+        .set_index("Team")[STATISTICS]
+    )
     games = matches[(matches.season == year) & (matches.score_home != matches.score_away)]
     games = games[games.team_home.isin(teams.index) & games.team_away.isin(teams.index)]
-    return standardised(teams), games[["team_home", "team_away"]].to_numpy(), (games.score_home > games.score_away).to_numpy()
+    return (
+        standardised(teams),
+        games[["team_home", "team_away"]].to_numpy(),
+        (games.score_home > games.score_away).to_numpy(),
+    )
 
 
 def football(options, axis):
     folder = options.data / "nfl"
-    statistics, matches = pd.read_csv(folder / "team_stats.csv").dropna(subset=["Team"]), pd.read_csv(folder / "matches.csv")
+    statistics, matches = (
+        pd.read_csv(folder / "team_stats.csv").dropna(subset=["Team"]),
+        pd.read_csv(folder / "matches.csv"),
+    )
     # Minutes in hours of a day, but for a few such as 33:60.
     clock = statistics["ToP/G"].astype(str).str.split(":")
     statistics["ToP/G"] = [24 * float(c[0]) if len(c) == 1 else float(c[0]) + float(c[1]) / 60 for c in clock]
@@ -224,7 +258,9 @@ def football(options, axis):
                 evidence[name] += told[name]
             for train, test in splits(duels, count):
                 model = riesz.PreferenceClassifier("nested", kernel=RBF("median"))
-                model.fit(teams, games[train], outcome=home_won[train].astype(float), home=["left"] * len(train))
+                model.fit(
+                    teams, games[train], outcome=home_won[train].astype(float), home=["left"] * len(train)
+                )
                 home, away = (teams.loc[side] for side in games[test].T)
                 chance = model.predict_proba(home, away, home="left")[:, 1]
                 sided[before].append(scores(np.where(home_won[test], chance, 1 - chance)))
@@ -247,7 +283,9 @@ def football(options, axis):
             bars(axis, "NFL", {name: runs[:, 0] for name, runs in found.items()})
     text = "\n\nNFL, " + ", ".join(STATISTICS) + text + "\n\n" + table(HEADER, rows)
     more = sum(advantage > 0 for advantage in advantages)
-    text += f"\n\nLog odds of being at home {cell(advantages, 2)}, positive in {more} of {len(years)} seasons."
+    text += (
+        f"\n\nLog odds of being at home {cell(advantages, 2)}, positive in {more} of {len(years)} seasons."
+    )
     return text + " Sampling error of an accuracy ± .055 a split (about 77 duels).\n"
 
 
@@ -256,7 +294,9 @@ def fighters(options):
     items = pd.read_csv(options.data / "pokemon" / "items.csv").set_index("id")
     types = pd.get_dummies(items["Type 1"], dtype=float)
     types = types.add(pd.get_dummies(items["Type 2"], dtype=float), fill_value=0.0).clip(upper=1).fillna(0.0)
-    frame = pd.concat([standardised(items[NUMBERS].astype(float)), items["Legendary"].astype(float), types], axis=1)
+    frame = pd.concat(
+        [standardised(items[NUMBERS].astype(float)), items["Legendary"].astype(float), types], axis=1
+    )
     _, duels = contests(options.data / "pokemon")
     return items, frame, list(types.columns), duels
 
@@ -285,16 +325,16 @@ def monsters(options, axes):
     for name in ("Bradley-Terry", "linear", *PROCESSES, "boosting on pairs"):
         start = time.perf_counter()
         if name == "boosting on pairs":
-            model = PairClassifier(HistGradientBoostingClassifier(max_iter=300, random_state=0)).fit(frame, duels[train])
+            model = PairClassifier(HistGradientBoostingClassifier(max_iter=300, random_state=0)).fit(
+                frame, duels[train]
+            )
         else:
             model = fitted(name, frame, duels[train], kernel, **(how if name in PROCESSES else {}))
         found = scores(chances(name, model, frame, duels[test]))
         published = {"GPGP": ".86", "PGP": ".82"}.get(name, "–")
         rows.append([name, published, *map(float, found), f"{time.perf_counter() - start:.0f}"])
         models[name] = model
-    text = (
-        f"\n\nPokémon: {len(frame)} items, {len(train)} duels learnt, {len(test)} others, split by pair, {sizes[1]} landmarks\n\n"
-    )
+    text = f"\n\nPokémon: {len(frame)} items, {len(train)} duels learnt, {len(test)} others, split by pair, {sizes[1]} landmarks\n\n"
     text += table(["method", "published (thresholded)", "accuracy", "AUC", "log loss", "seconds"], rows)
 
     some = rng.permutation(test)[:150]
@@ -310,14 +350,18 @@ def monsters(options, axes):
             gap = np.abs(why.values.sum(axis=1) - models[name].decision_function(first, second)).max()
             leading = sorted(size, key=size.get, reverse=True)
             told = ", ".join(f"{player} {size[player]:.2f}" for player in leading[:5])
-            rows.append([name, game, told, f"{size['types']:.2f}", f"{gap:.0e}", f"{time.perf_counter() - start:.1f}"])
+            rows.append(
+                [name, game, told, f"{size['types']:.2f}", f"{gap:.0e}", f"{time.perf_counter() - start:.1f}"]
+            )
             if game == "independent":
                 axis = axes[list(("nested", "PGP")).index(name)]
                 axis.barh(leading[::-1], [size[player] for player in leading[::-1]], color=COLOURS[0])
                 axis.set_title(f"mean |value|, {name}", fontsize=10)
                 axis.tick_params(axis="y", labelsize=7)
     text += f"\n\nFigure 7.4: {len(some)} test duels, 200 background items, types one player; published: speed and type first (GPM), type alone (UPM)\n\n"
-    text += table(["model", "game", "mean size of values", "types", "largest gap to the log odds", "seconds"], rows)
+    text += table(
+        ["model", "game", "mean size of values", "types", "largest gap to the log odds", "seconds"], rows
+    )
 
     rows = []
     primary = items["Type 1"]
@@ -331,14 +375,28 @@ def monsters(options, axes):
         sides = [frame.loc[side] for side in pairs.T]
         for label, players in (
             ("types", {"types": types}),
-            (f"{one} + {other}", {f"{one} + {other}": [one, other], "other types": [t for t in types if t not in (one, other)]}),
+            (
+                f"{one} + {other}",
+                {
+                    f"{one} + {other}": [one, other],
+                    "other types": [t for t in types if t not in (one, other)],
+                },
+            ),
         ):
             why = models["nested"].explain(*sides, background, groups=players)
             value = why.values[:, list(why.feature_names).index(label)]
             low, high = value.mean() + np.array([-1.96, 1.96]) * value.std() / np.sqrt(len(value))
             interval = f"{value.mean():.2f} ({low:.2f} … {high:.2f})"
             rows.append(
-                [f"{one} against {other}", published, len(value), f"{won.mean():.2f}", label, interval, f"{value.std():.2f}"]
+                [
+                    f"{one} against {other}",
+                    published,
+                    len(value),
+                    f"{won.mean():.2f}",
+                    label,
+                    interval,
+                    f"{value.std():.2f}",
+                ]
             )
     text += "\n\nFigure 7.5: values of types for the first side (nested, independent), by primary types; the interval is that of the mean over duels\n\n"
     return text + table(["duels", "published", "number", "won", "player", "mean value", "sd"], rows) + "\n"
@@ -346,7 +404,9 @@ def monsters(options, axes):
 
 def main():
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("sets", nargs="*", metavar="set", help="chameleon, flatlizard, nfl, pokemon; by default all")
+    parser.add_argument(
+        "sets", nargs="*", metavar="set", help="chameleon, flatlizard, nfl, pokemon; by default all"
+    )
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--splits", type=int, help="so many splits, of the animals and of each season")
     options = arguments(__doc__, (parser,))

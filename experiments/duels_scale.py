@@ -1,10 +1,14 @@
-"""How far models of duels scale: many duels of many items with twenty columns, through landmarks; and that the number of threads changes no bit of what comes out.
+"""How far models of duels scale: many duels of many items with twenty columns, through landmarks; and that
+the number of threads changes no bit of what comes out.
 
-    python experiments/duels_scale.py [--full] [--explained 1000] [--threads 1 2] [--priors kept tuned] [--landmarks 250] [--draws 64]
+    python experiments/duels_scale.py [--full] [--explained 1000] [--threads 1 2] [--priors kept tuned]
+    [--landmarks 250] [--draws 64]
 
-The left item's log odds are x_0 - x'_0 + x_1 x'_2 - x_2 x'_1 of normal columns. Each measurement is a process of its own with so many threads: the fit with the prior kept (length scales 8, shares 2.25),
-or found by the evidence of 1,500 pairs that met (twenty length scales and two shares), the log odds and standard deviations of 1,000 other pairs, and duels explained in the game "paired" with 50
-background items. Peak memory is that of the whole process. Times are of this machine, and of whatever else it does; those of cores are of the
+The left item's log odds are x_0 - x'_0 + x_1 x'_2 - x_2 x'_1 of normal columns. Each measurement is a process
+of its own with so many threads: the fit with the prior kept (length scales 8, shares 2.25), or found by the
+evidence of 1,500 pairs that met (twenty length scales and two shares), the log odds and standard deviations
+of 1,000 other pairs, and duels explained in the game "paired" with 50 background items. Peak memory is that
+of the whole process. Times are of this machine, and of whatever else it does; those of cores are of the
 process alone, all its threads together.
 
 Full: 100,000 duels of 10,000 items instead of 10,000 of 1,000.
@@ -32,7 +36,11 @@ def simulated(rng, count, number):
     x = rng.normal(size=(count, 20))
     left, right = rng.integers(count, size=(2, number))
     left, right = left[left != right], right[left != right]
-    return x, np.column_stack([left, right]), x[left, 0] - x[right, 0] + x[left, 1] * x[right, 2] - x[left, 2] * x[right, 1]
+    return (
+        x,
+        np.column_stack([left, right]),
+        x[left, 0] - x[right, 0] + x[left, 1] * x[right, 2] - x[left, 2] * x[right, 1],
+    )
 
 
 def digest(*arrays):
@@ -78,7 +86,14 @@ def measured(options, tuned):
 
 def in_a_process(options, tuned, threads):
     """The same, and the peak of the process' memory in GiB."""
-    alone = [sys.executable, __file__, "--alone", "tuned" if tuned else "kept", "--output", str(options.output)]
+    alone = [
+        sys.executable,
+        __file__,
+        "--alone",
+        "tuned" if tuned else "kept",
+        "--output",
+        str(options.output),
+    ]
     for name in ("explained", "landmarks", "draws"):
         alone += [f"--{name}", str(getattr(options, name))]
     environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
@@ -86,7 +101,9 @@ def in_a_process(options, tuned, threads):
     told = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
-        raise SystemExit(f"the process with {threads} threads ended with status {os.waitstatus_to_exitcode(status)}")
+        raise SystemExit(
+            f"the process with {threads} threads ended with status {os.waitstatus_to_exitcode(status)}"
+        )
     return json.loads(told), usage.ru_maxrss / 2**20
 
 
@@ -109,10 +126,18 @@ def main():
         found = []
         for threads in options.threads:
             one, memory = in_a_process(options, tuned, threads)
-            times = [f"{one[wall]:.1f} ({one[cpu]:.1f})" for wall, cpu in (("fit", "work"), ("explain", "busy"))]
+            times = [
+                f"{one[wall]:.1f} ({one[cpu]:.1f})" for wall, cpu in (("fit", "work"), ("explain", "busy"))
+            ]
             cells = [prior, threads, *times, f"{memory:.2f}", one["accuracy"]]
             rows.append(
-                [*cells, one["correlation"], " ".join(map(str, one["leading"])), f"{one['gap']:.0e}", f"{one['unknown']:.2f}"]
+                [
+                    *cells,
+                    one["correlation"],
+                    " ".join(map(str, one["leading"])),
+                    f"{one['gap']:.0e}",
+                    f"{one['unknown']:.2f}",
+                ]
             )
             found.append(one["digest"])
             print(rows[-1], flush=True)
@@ -136,7 +161,9 @@ def main():
     ]
     text = table([*header, "largest gap", "variance unknown"], rows) + "\n" + text
     title = f"Scale: {number} duels of {count} items, 20 columns, {options.landmarks} landmarks, {options.draws} draws; {options.explained} duels explained. "
-    title += "Accuracy and correlation are those of log odds, with true ones, of 1,000 pairs of new items.\n\n"
+    title += (
+        "Accuracy and correlation are those of log odds, with true ones, of 1,000 pairs of new items.\n\n"
+    )
     finish(options, "duels_scale", figure, title + text)
 
 

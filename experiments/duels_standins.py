@@ -1,16 +1,21 @@
-"""Stand-ins for the two data sets of Chau 2023 that are not to be had: citations (table 6.1) and tennis (figures 7.7 and 7.8). Their sizes are the source's or smaller, their truth is made up, so that no
-number is compared with a published one.
+"""Stand-ins for the two data sets of Chau 2023 that are not to be had: citations (table 6.1) and tennis
+(figures 7.7 and 7.8). Their sizes are the source's or smaller, their truth is made up, so that no number is
+compared with a published one.
 
     python experiments/duels_standins.py [citations|tennis ...] [--full]
 
-citations: 1,025 papers, 1,000 citations, 128 columns x ~ N(0, Q Qᵀ) of rank 10, Q orthonormal. i cites j with probability proportional to exp(x_iᵀ B x_j), the entries of Qᵀ B Q normal, of such a size that scores have standard deviation 1.5 (it is chosen, like all else here): given that one of the two cites the
-other, the log odds which are x_iᵀ (B - Bᵀ) x_j, skew and bilinear. No difference of utilities is near them, so the generalised model is ahead of a utility by construction; by how much, and how near the
-best that can be had, is what is shown. Published, for the arXiv: GPGP .74, PGP .66, PAIR-GP .70, PAIR-LOGREG .62.
-tennis: players with four columns, tournaments with six columns of zeros and ones, of which one turns the sign of a column of the players around, and somebody at home or nobody. Utilities in contexts,
-through 250 landmarks of players and all 64 contexts.
+citations: 1,025 papers, 1,000 citations, 128 columns x ~ N(0, Q Qᵀ) of rank 10, Q orthonormal. i cites j with
+probability proportional to exp(x_iᵀ B x_j), the entries of Qᵀ B Q normal, of such a size that scores have
+standard deviation 1.5 (it is chosen, like all else here): given that one of the two cites the other, the log
+odds which are x_iᵀ (B - Bᵀ) x_j, skew and bilinear. No difference of utilities is near them, so the
+generalised model is ahead of a utility by construction; by how much, and how near the best that can be had,
+is what is shown. Published, for the arXiv: GPGP .74, PGP .66, PAIR-GP .70, PAIR-LOGREG .62. tennis: players
+with four columns, tournaments with six columns of zeros and ones, of which one turns the sign of a column of
+the players around, and somebody at home or nobody. Utilities in contexts, through 250 landmarks of players
+and all 64 contexts.
 
-Full: 20 splits instead of 3 (citations); 95,000 duels of 3,000 players in 4,000 tournaments and 1,000 explained, instead of 10,000, 600, 500 and 100 (tennis).
-"""
+Full: 20 splits instead of 3 (citations); 95,000 duels of 3,000 players in 4,000 tournaments and 1,000
+explained, instead of 10,000, 600, 500 and 100 (tennis)."""
 
 import time
 import warnings
@@ -26,7 +31,8 @@ from riesz.kernels import RBF
 
 
 def cited(rng, count=1025, number=1000, width=128, rank=10, strength=1.5):
-    """Columns of papers, pairs of who is cited and who cites, and the true log odds of all pairs that the left one is cited."""
+    """Columns of papers, pairs of who is cited and who cites, and the true log odds of all pairs that the
+    left one is cited."""
     base, _ = np.linalg.qr(rng.normal(size=(width, rank)))
     z = rng.normal(size=(count, rank))
     score = strength * z @ rng.normal(size=(rank, rank)) @ z.T / rank
@@ -57,8 +63,11 @@ def citations(options, axes):
 
 
 def tennis(options, axes):
-    """Six binary columns of contexts, of which the surface turns the sign of serve around; and who is at home."""
-    count, players, tournaments, asked = (95_000, 3000, 4000, 1000) if options.full else (10_000, 600, 500, 100)
+    """Six binary columns of contexts, of which the surface turns the sign of serve around; and who is at
+    home."""
+    count, players, tournaments, asked = (
+        (95_000, 3000, 4000, 1000) if options.full else (10_000, 600, 500, 100)
+    )
     rng = np.random.default_rng(0)
     items = pd.DataFrame(rng.normal(size=(players, 4)), columns=["serve", "return", "height", "age"])
     names = ["surface", "indoor", "final", "evening", "long", "season"]
@@ -81,7 +90,9 @@ def tennis(options, axes):
     for told in (True, False):
         start = time.perf_counter()
         given = {"contexts": where.iloc[train], "home": home[train]} if told else {}
-        model = riesz.PreferenceClassifier("utility", **how).fit(items, duels[train], outcome=won[train], **given)
+        model = riesz.PreferenceClassifier("utility", **how).fit(
+            items, duels[train], outcome=won[train], **given
+        )
         seconds = time.perf_counter() - start
         given = {"contexts": where.iloc[test], "home": home[test]} if told else {}
         right_ones = float(((model.decision_function(*sides, **given) > 0) == won[test]).mean())

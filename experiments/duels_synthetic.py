@@ -1,17 +1,21 @@
-"""Duels whose truth is known (chapter 7 and appendix E of Chau 2023): clusters, naive concatenation, two features out of ten; and how sure riesz is.
+"""Duels whose truth is known (chapter 7 and appendix E of Chau 2023): clusters, naive concatenation, two
+features out of ten; and how sure riesz is.
 
     python experiments/duels_synthetic.py [clusters|naive|sparse|coverage ...] [--full]
 
-clusters (figures 7.2, 7.3, table 7.3): items of three kinds with four normal columns x0, AB, AC, BC; within a kind x0 decides, between two kinds the column of their names. The values of this mechanism itself,
-by enumeration, beside those of the models, in the same game with the same background. The one-hot columns of the kind are one player.
-naive (figure E.1): the model's log odds explained by 2d players, the columns of the left and of the right item, from a background of duels.
-sparse (figure E.2): a draw of the generalised prior on two of ten columns, x ~ N(0, .1 I), length scale .3 (the source gives none; of length 1 the draw would be nearly bilinear); 80 items, 400 duels
-without noise.
-coverage: log odds drawn from the prior of the nested model, duels drawn from them: how often 95 % intervals hold the log odds of pairs, and their values in the game "paired"; and by how much true probabilities
-exceed predicted ones; with the prior known, and found by the evidence.
+clusters (figures 7.2, 7.3, table 7.3): items of three kinds with four normal columns x0, AB, AC, BC; within a
+kind x0 decides, between two kinds the column of their names. The values of this mechanism itself, by
+enumeration, beside those of the models, in the same game with the same background. The one-hot columns of the
+kind are one player. naive (figure E.1): the model's log odds explained by 2d players, the columns of the left
+and of the right item, from a background of duels. sparse (figure E.2): a draw of the generalised prior on two
+of ten columns, x ~ N(0, .1 I), length scale .3 (the source gives none; of length 1 the draw would be nearly
+bilinear); 80 items, 400 duels without noise. coverage: log odds drawn from the prior of the nested model,
+duels drawn from them: how often 95 % intervals hold the log odds of pairs, and their values in the game
+"paired"; and by how much true probabilities exceed predicted ones; with the prior known, and found by the
+evidence.
 
-Full: 1,000 items and 40,000 duels through 250 landmarks in five runs, instead of 300 and 1,300 in two (clusters); 20 seeds instead of 5 (sparse); 200 repetitions instead of 40 (coverage).
-"""
+Full: 1,000 items and 40,000 duels through 250 landmarks in five runs, instead of 300 and 1,300 in two
+(clusters); 20 seeds instead of 5 (sparse); 200 repetitions instead of 40 (coverage)."""
 
 import itertools
 import math
@@ -60,7 +64,11 @@ def mechanism(left, right, background, game):
             for j in range(len(PLAYERS)):
                 if mask[j]:
                     without = worth[mask[:j] + (False,) + mask[j + 1 :]]
-                    share = math.factorial(size - 1) * math.factorial(len(PLAYERS) - size) / math.factorial(len(PLAYERS))
+                    share = (
+                        math.factorial(size - 1)
+                        * math.factorial(len(PLAYERS) - size)
+                        / math.factorial(len(PLAYERS))
+                    )
                     found[d, j] += share * (value - without)
     return found
 
@@ -78,7 +86,9 @@ def clusters(options, axes):
         left, right = left[left != right], right[left != right]
         won = wins(x[left], kind[left], x[right], kind[right]) > 0
         duels = np.where(won[:, None], np.column_stack([left, right]), np.column_stack([right, left]))
-        part = rng.permutation(pair_groups(duels).max() + 1)[pair_groups(duels)] / (pair_groups(duels).max() + 1)
+        part = rng.permutation(pair_groups(duels).max() + 1)[pair_groups(duels)] / (
+            pair_groups(duels).max() + 1
+        )
         train, test = duels[part < 0.8], duels[part >= 0.9]
         some = test[:60]
         kinds = kind[test]
@@ -100,13 +110,19 @@ def clusters(options, axes):
             chance = model.predict_proba(items.iloc[test[:, 0]], items.iloc[test[:, 1]])[:, 1]
             truth = np.repeat([1, 0], len(chance))
             took[name].append(time.perf_counter() - start)
-            scores[name].append([(chance > 0.5).mean(), roc_auc_score(truth, np.concatenate([chance, 1 - chance]))])
+            scores[name].append(
+                [(chance > 0.5).mean(), roc_auc_score(truth, np.concatenate([chance, 1 - chance]))]
+            )
             for label, asked in (("all", some), ("A against B", ab)):
                 for game in ("independent", "paired", "observational"):
                     if game == "observational" and name != "nested":
                         continue
                     why = model.explain(
-                        items.iloc[asked[:, 0]], items.iloc[asked[:, 1]], items.iloc[few], game=game, groups=KINDS
+                        items.iloc[asked[:, 0]],
+                        items.iloc[asked[:, 1]],
+                        items.iloc[few],
+                        game=game,
+                        groups=KINDS,
                     )
                     values = why.values[:, [list(why.feature_names).index(player) for player in PLAYERS]]
                     sizes.setdefault((name, label, game), []).append(values)
@@ -127,7 +143,17 @@ def clusters(options, axes):
         for name, runs_of in scores.items()
     ]
     text = f"\n\nTable 7.3, synthetic: {count} items, {number} duels, 80 % learnt, 10 % tested, {runs} runs, ± standard deviation over runs\n\n"
-    text += table(["model", "published", "accuracy", "AUC", "correlation of values with the mechanism's", "seconds a fit"], rows)
+    text += table(
+        [
+            "model",
+            "published",
+            "accuracy",
+            "AUC",
+            "correlation of values with the mechanism's",
+            "seconds a fit",
+        ],
+        rows,
+    )
     ahead = np.subtract(agree["nested"], agree["utility"])
     text += f"\n\nThe nested model's correlation is ahead of the utility's by {ahead.mean():.2f} ± {ahead.std():.2f}.\n"
     rows = []
@@ -144,7 +170,9 @@ def clusters(options, axes):
     text += "\n\nFigures 7.2 and 7.3: mean |value| of 60 test duels a run; the mechanism's is ±1, the models' are log odds. Published: x0 first of all duels, AB of A against B.\n\n"
     rows.sort(key=lambda row: (row[1], row[2]))
     text += table(["of", "duels", "game", *PLAYERS, "first"], rows)
-    told = ", ".join(f"{name} {size:.2f}" for name, size in zip(items.columns, np.mean(sizes["ungrouped"], axis=0)))
+    told = ", ".join(
+        f"{name} {size:.2f}" for name, size in zip(items.columns, np.mean(sizes["ungrouped"], axis=0))
+    )
     return text + f"\n\nGeneralised, A against B, independent, each one-hot column a player: {told}\n"
 
 
@@ -154,7 +182,9 @@ def naive(options, axes):
     left, right = rng.integers(60, size=(2, 400))
     left, right = left[left != right], right[left != right]
     won = (items[left, 0] > items[right, 0]) ^ (items[left, 1] * items[right, 1] > 0.5)
-    model = riesz.PreferenceClassifier(kernel=RBF("median")).fit(items, np.column_stack([left, right]), outcome=won.astype(float))
+    model = riesz.PreferenceClassifier(kernel=RBF("median")).fit(
+        items, np.column_stack([left, right]), outcome=won.astype(float)
+    )
     first, second = items[left[:50]], items[right[:50]]
     there, back = model.rows(first, second), model.rows(second, first)
     winner, loser = np.where(won, left, right), np.where(won, right, left)
@@ -163,7 +193,8 @@ def naive(options, axes):
     wrong = np.abs(one[:, :4] + other[:, 4:]).max()
     why, turned = model.explain(first, second).values, model.explain(second, first).values
     return (
-        "\n\nFigure E.1: the columns of both sides as 2d players, 60 items, 50 duels explained, a background of the duels with winners on the left\n\n"
+        "\n\nFigure E.1: the columns of both sides as 2d players, 60 items, 50 duels explained, a background "
+        "of the duels with winners on the left\n\n"
         + table(
             ["game", "largest value left + the same item's right", "largest value"],
             [
@@ -176,7 +207,8 @@ def naive(options, axes):
 
 
 def skew_draw(rng, factor):
-    """A draw of the generalised prior between all items, of unit share, from a factor of the kernel matrix."""
+    """A draw of the generalised prior between all items, of unit share, from a factor of the kernel
+    matrix."""
     half = factor @ rng.normal(size=factor.shape) @ factor.T
     return (half - half.T) / math.sqrt(2)
 
@@ -234,7 +266,8 @@ def coverage(options, axes):
             rng = np.random.default_rng([seed, number])
             x = rng.normal(size=(items_count, 3))
             pair = rng.permutation(items_count)[:2]
-            # Rows that the game makes of the explained duel: for every coalition and every background row, both sides.
+            # Rows that the game makes of the explained duel: for every coalition and every background row,
+            # both sides.
             masks = list(itertools.product([False, True], repeat=3))
             made = [np.where(mask, x[side], x[b]) for mask in masks for b in range(others) for side in pair]
             all_rows = np.vstack([x, made])
@@ -277,7 +310,10 @@ def coverage(options, axes):
             bins.append(f"{gaps.sum() / size:+.3f} ± {math.sqrt((gaps**2).sum()) / size:.3f}")
         row = [number, "known" if known else "by the evidence"]
         for inside, square in ((held, squares), (held_values, squares_values)):
-            row += [f"{np.mean(inside):.3f} ± {np.std(inside) / math.sqrt(repeats):.3f}", f"{np.mean(square):.2f}"]
+            row += [
+                f"{np.mean(inside):.3f} ± {np.std(inside) / math.sqrt(repeats):.3f}",
+                f"{np.mean(square):.2f}",
+            ]
         rows.append([*row, *bins])
     text = f"\n\nHow sure: {items_count} items of 3 columns, {repeats} repetitions, ± standard error ({time.perf_counter() - start:.0f} s)\n\n"
     header = ["duels", "prior", "log odds in 95 %", "mean z²", "values in 95 %", "mean z²"]
@@ -291,7 +327,9 @@ PARTS = {f.__name__: f for f in (clusters, naive, sparse, coverage)}
 def main():
     parser = chosen(PARTS)
     parser.add_argument("--runs", type=int, help="so many runs of clusters")
-    parser.add_argument("--duels", type=int, help="so many duels of clusters; the source says 40,000, its code takes 5,000")
+    parser.add_argument(
+        "--duels", type=int, help="so many duels of clusters; the source says 40,000, its code takes 5,000"
+    )
     options = arguments(__doc__, (parser,))
     warnings.simplefilter("ignore", ConvergenceWarning)
     run(PARTS, options, "duels_synthetic", 2, "Duels whose truth is known")

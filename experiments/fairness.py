@@ -2,12 +2,12 @@
 
     python experiments/fairness.py [--full]
 
-Five normal features, X4 and X5 correlated by 0.9, y = X (1, 2, 3, 4, 15) + noise. X5 is the protected feature; X4 is its proxy. Models
-are regularised with interventional or observational values of X5, and explained with the observational game.
+Five normal features, X4 and X5 correlated by 0.9, y = X (1, 2, 3, 4, 15) + noise. X5 is the protected
+feature; X4 is its proxy. Models are regularised with interventional or observational values of X5, and
+explained with the observational game.
 
-Published shape (figure 3): the values of X5 shrink under both penalties; those of the proxy X4 shrink under the observational
-penalty and not under the interventional one.
-"""
+Published shape (figure 3): the values of X5 shrink under both penalties; those of the proxy X4 shrink under
+the observational penalty and not under the interventional one."""
 
 import numpy as np
 from _figures import COLOURS, arguments, finish, panels, table
@@ -38,7 +38,9 @@ def main():
             kernel=RBF(np.array(scale)),
             fit_intercept=True,
             protect=[4],
-            protect_game=riesz.Observational(X, ridge=ETA) if game == "observational" else riesz.Interventional(X[:100]),
+            protect_game=riesz.Observational(X, ridge=ETA)
+            if game == "observational"
+            else riesz.Interventional(X[:100]),
         )
         path = riesz.protection_path(model, X, y, [s * n for s in strengths])
         for s, fitted in enumerate(path.estimators):

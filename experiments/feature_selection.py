@@ -1,19 +1,22 @@
 """Feature selection by Shapley values of HSIC, on seven data sets (table 1 of Mohammadi et al. 2025).
 
-    python experiments/feature_selection.py [sonar|wisconsin|ionosphere|breast|skillcraft|sml|parkinson ...] [--data FOLDER] [--full]
+    python experiments/feature_selection.py [sonar|wisconsin|ionosphere|breast|skillcraft|sml|parkinson ...]
+    [--data FOLDER] [--full]
 
-Each method keeps the best fifth of the features, chosen on the training rows; a Gaussian process with a constant times RBF kernel learns from them; five folds. Methods: Shapley
-values of HSIC with the published and with orthogonal factors, BAHSIC, HSIC-Lasso, mutual information, lasso (L1-penalised linear or logistic regression), permutation-free
-importance of a random forest. Wisconsin comes with scikit-learn; sonar.csv, ionosphere.csv, breastcancer.csv, skillcraft.csv, sml.csv and parkinsons.csv are read from FOLDER, wherever
+Each method keeps the best fifth of the features, chosen on the training rows; a Gaussian process with a
+constant times RBF kernel learns from them; five folds. Methods: Shapley values of HSIC with the published and
+with orthogonal factors, BAHSIC, HSIC-Lasso, mutual information, lasso (L1-penalised linear or logistic
+regression), permutation-free importance of a random forest. Wisconsin comes with scikit-learn; sonar.csv,
+ionosphere.csv, breastcancer.csv, skillcraft.csv, sml.csv and parkinsons.csv are read from FOLDER, wherever
 below it they are. By default at most 600 rows are taken of each; full: all, up to 4,000 training rows.
 
-Published for the Shapley values: accuracy for sonar .808, Wisconsin .909, ionosphere .878; mean absolute percentage error for breast .850, skillcraft 1.000, sml .999,
-parkinson .125.
+Published for the Shapley values: accuracy for sonar .808, Wisconsin .909, ionosphere .878; mean absolute
+percentage error for breast .850, skillcraft 1.000, sml .999, parkinson .125.
 
-What these mean: the regression targets of that collection are centred, so that a percentage error of 1.000 is what predicting 0, the mean, gives, and percentages of
-targets near 0 say little. The table adds R², which is 0 for the mean. Two columns are identifiers of records (the first of breast and skillcraft), and the
-Parkinson target is almost a multiple of another score among its features, which any method finds.
-"""
+What these mean: the regression targets of that collection are centred, so that a percentage error of 1.000 is
+what predicting 0, the mean, gives, and percentages of targets near 0 say little. The table adds R², which is
+0 for the mean. Two columns are identifiers of records (the first of breast and skillcraft), and the Parkinson
+target is almost a multiple of another score among its features, which any method finds."""
 
 import argparse
 import pathlib
@@ -106,9 +109,9 @@ def learn(X, y, X_test, classes):
         return model.predict(X_test)
     model = riesz.GaussianProcessRegressor(kernel=start, normalize_y=True).fit(X[rows], y[rows])
     if len(rows) < len(X):
-        model = riesz.GaussianProcessRegressor(kernel=model.kernel_, alpha=model.noise_, optimizer=None, normalize_y=True).fit(
-            X, y
-        )
+        model = riesz.GaussianProcessRegressor(
+            kernel=model.kernel_, alpha=model.noise_, optimizer=None, normalize_y=True
+        ).fit(X, y)
     return model.predict(X_test)
 
 
@@ -138,14 +141,22 @@ def evaluate(name, folder, full):
                 # As scikit-learn's: |y| is at least the machine's epsilon.
                 size = np.maximum(np.abs(y[test]), np.finfo(float).eps)
                 found[method]["error"].append(np.mean(np.abs(predicted - y[test]) / size))
-                found[method]["r2"].append(1 - np.sum((predicted - y[test]) ** 2) / np.sum((y[test] - y[train].mean()) ** 2))
+                found[method]["r2"].append(
+                    1 - np.sum((predicted - y[test]) ** 2) / np.sum((y[test] - y[train].mean()) ** 2)
+                )
     return X.shape, count, found
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", default=[], choices=[*SETS, []], help="data sets [default: all that are found]")
-    parser.add_argument("--data", type=pathlib.Path, help="folder with the files that scikit-learn does not bring")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "sets", nargs="*", default=[], choices=[*SETS, []], help="data sets [default: all that are found]"
+    )
+    parser.add_argument(
+        "--data", type=pathlib.Path, help="folder with the files that scikit-learn does not bring"
+    )
     parser.add_argument("--full", action="store_true", help="all rows")
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder for the table")
     options = parser.parse_args()
@@ -169,7 +180,15 @@ def main():
         classes, published = SETS[name][1:]
         text += f"\n{name}: {shape[0]} rows, {count} of {shape[1]} features; published for Shapley values: {published}\n\n"
         text += (
-            table(["method", "accuracy" if classes else "percentage error", "" if classes else "R²", "seconds to select"], rows)
+            table(
+                [
+                    "method",
+                    "accuracy" if classes else "percentage error",
+                    "" if classes else "R²",
+                    "seconds to select",
+                ],
+                rows,
+            )
             + "\n"
         )
         print(text.split("\n\n")[-1], flush=True)

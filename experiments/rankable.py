@@ -1,17 +1,22 @@
-"""Is there a ranking? SpecR on comparison graphs alike, and rock, paper and scissors on a circle (chapter 6 and table 7.3 of Chau 2023).
+"""Is there a ranking? SpecR on comparison graphs alike, and rock, paper and scissors on a circle (chapter 6
+and table 7.3 of Chau 2023).
 
     python experiments/rankable.py [--data FOLDER] [--full]
 
-First, SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph, published as signs of whether data sets can be ranked, beside what a perfect
-ranking and mere coins give on the very same graph; the model's own answer, which the source does not give, beside them: the log Bayes factor of cycles, and the cyclic share.
+First, SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph, published
+as signs of whether data sets can be ranked, beside what a perfect ranking and mere coins give on the very
+same graph; the model's own answer, which the source does not give, beside them: the log Bayes factor of
+cycles, and the cyclic share.
 
-Second, the universality of the generalised model (theorem 6.3.2): items on a circle, each beats those less than half a turn behind it; 30 % of the pairs are duels, the
-others are predicted by the nested model and by a utility.
+Second, the universality of the generalised model (theorem 6.3.2): items on a circle, each beats those less
+than half a turn behind it; 30 % of the pairs are duels, the others are predicted by the nested model and by a
+utility.
 
-FOLDER holds chameleon/items.csv and contests.csv, flatlizard likewise (from the R package BradleyTerry2, https://cran.r-project.org/package=BradleyTerry2: rows of items with an id,
-pairs of winner and loser), and pokemon/items.csv and combats.csv (https://www.kaggle.com/datasets/terminus7/pokemon-challenge). What is not there is left out. Full: 1,000 references
-for SpecR instead of 40 (Pokémon: 20 instead of 3), 100 items instead of 60.
-"""
+FOLDER holds chameleon/items.csv and contests.csv, flatlizard likewise (from the R package BradleyTerry2,
+https://cran.r-project.org/package=BradleyTerry2: rows of items with an id, pairs of winner and loser), and
+pokemon/items.csv and combats.csv (https://www.kaggle.com/datasets/terminus7/pokemon-challenge). What is not
+there is left out. Full: 1,000 references for SpecR instead of 40 (Pokémon: 20 instead of 3), 100 items
+instead of 60."""
 
 import argparse
 import pathlib
@@ -27,7 +32,12 @@ import riesz
 from riesz.rankability import compare_models, rankability, spec_r
 
 #: What was published: SpecR, average clustering.
-PUBLISHED = {"synthetic": (0.09, None), "chameleon": (0.24, 0.33), "flatlizard": (None, 0.07), "pokemon": (0.20, None)}
+PUBLISHED = {
+    "synthetic": (0.09, None),
+    "chameleon": (0.24, 0.33),
+    "flatlizard": (None, 0.07),
+    "pokemon": (0.20, None),
+}
 
 
 def contests(folder):
@@ -37,7 +47,9 @@ def contests(folder):
         fights = pd.read_csv(folder / "combats.csv")
         fights = fights[(fights["first"] != fights["second"]) & fights.winner.isin(items.index)]
         winner = fights.winner.to_numpy()
-        duels = np.column_stack([winner, np.where(fights["first"] == winner, fights["second"], fights["first"])])
+        duels = np.column_stack(
+            [winner, np.where(fights["first"] == winner, fights["second"], fights["first"])]
+        )
     else:
         duels = pd.read_csv(folder / "contests.csv").to_numpy()
     numbers = items.select_dtypes("number")
@@ -46,12 +58,15 @@ def contests(folder):
 
 
 def simulated(rng):
-    """1,000 items in three clusters and the winners within, as table 7.3: x0 decides inside a cluster, another column between each two."""
+    """1,000 items in three clusters and the winners within, as table 7.3: x0 decides inside a cluster,
+    another column between each two."""
     kind = rng.integers(3, size=1000)
     x = rng.normal(size=(1000, 4))
     left, right = rng.integers(1000, size=(2, 40_000))
     left, right = left[left != right], right[left != right]
-    column = np.where(kind[left] == kind[right], 0, np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])[kind[left], kind[right]])
+    column = np.where(
+        kind[left] == kind[right], 0, np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])[kind[left], kind[right]]
+    )
     rows = np.arange(len(left))
     won = x[left][rows, column] > x[right][rows, column]
     return np.where(won[:, None], np.column_stack([left, right]), np.column_stack([right, left]))
@@ -108,7 +123,8 @@ def kernel_of(items):
 
 
 def circle(count, seed):
-    """Accuracies on the pairs that did not meet, and the cyclic share, of the nested model and of a utility."""
+    """Accuracies on the pairs that did not meet, and the cyclic share, of the nested model and of a
+    utility."""
     rng = np.random.default_rng(seed)
     angle = rng.uniform(0, 2 * np.pi, count)
     items = np.column_stack([np.cos(angle), np.sin(angle)])
@@ -121,7 +137,9 @@ def circle(count, seed):
     for kind in ("nested", "utility"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = riesz.PreferenceClassifier(kind, kernel=kernel).fit(items, duels, outcome=ahead[met].astype(float))
+            model = riesz.PreferenceClassifier(kind, kernel=kernel).fit(
+                items, duels, outcome=ahead[met].astype(float)
+            )
         right_ones = (model.decision_function(items[left[~met]], items[right[~met]]) > 0) == ahead[~met]
         found.append((right_ones.mean(), model))
     (nested, model), (utility, _) = found
@@ -142,7 +160,9 @@ def main():
         for j, (cell, name) in enumerate(zip(row[2:5], ["data", "perfect ranking", "coins"])):
             value, _, sd = cell.partition(" ± ")
             label = name if i == 0 else None
-            axes[0].errorbar(i + 0.15 * (j - 1), float(value), yerr=float(sd or 0), fmt="o", color=COLOURS[j], label=label)
+            axes[0].errorbar(
+                i + 0.15 * (j - 1), float(value), yerr=float(sd or 0), fmt="o", color=COLOURS[j], label=label
+            )
     axes[0].set_xticks(range(len(rows)), [row[0] for row in rows])
     axes[0].set_title("SpecR on the same graph", fontsize=10)
     axes[0].legend(fontsize=8)
@@ -153,7 +173,13 @@ def main():
         nested, utility, found = circle(count, seed)
         low, _, high = found.cyclic_share_interval
         lines.append(
-            [seed, nested, utility, f"{found.cyclic_share:.3f} ({low:.3f} … {high:.3f})", f"{time.perf_counter() - start:.0f}"]
+            [
+                seed,
+                nested,
+                utility,
+                f"{found.cyclic_share:.3f} ({low:.3f} … {high:.3f})",
+                f"{time.perf_counter() - start:.0f}",
+            ]
         )
         axes[1].bar(3 * seed, nested, color=COLOURS[0], label="nested" if seed == 0 else None)
         axes[1].bar(3 * seed + 1, utility, color=COLOURS[1], label="utility" if seed == 0 else None)

@@ -2,16 +2,17 @@
 
     python experiments/real.py [diabetes|breast|pima|housing|census ...] [--data FOLDER]
 
-diabetes and breast come with scikit-learn. The others are read from FOLDER: pima_diabetes.csv (768 × 8, Outcome),
-boston_housing.csv (506 × 13, MEDV), adult_train.csv and adult_test.csv (48,842 × 14, income; UCI Adult with a header), wherever
-below it they are.
+diabetes and breast come with scikit-learn. The others are read from FOLDER: pima_diabetes.csv (768 × 8,
+Outcome), boston_housing.csv (506 × 13, MEDV), adult_train.csv and adult_test.csv (48,842 × 14, income; UCI
+Adult with a header), wherever below it they are.
 
-Published: beeswarms in which these features lead: housing LSTAT, ZN, CRIM; diabetes bmi, s5, bp; pima Glucose, BMI; breast worst
-radius, concave points, perimeter; census relationship, education, capital gain. League of Legends is not to be had.
+Published: beeswarms in which these features lead: housing LSTAT, ZN, CRIM; diabetes bmi, s5, bp; pima
+Glucose, BMI; breast worst radius, concave points, perimeter; census relationship, education, capital gain.
+League of Legends is not to be had.
 
-The census model is a kernel ridge regression on all rows with 1,000 landmarks (Nyström's subset of regressors); the landmarks are
-the reference of the conditional mean embeddings, unless --reference names more rows, and 1,000 rows are explained from 2,048 coalitions.
-"""
+The census model is a kernel ridge regression on all rows with 1,000 landmarks (Nyström's subset of
+regressors); the landmarks are the reference of the conditional mean embeddings, unless --reference names more
+rows, and 1,000 rows are explained from 2,048 coalitions."""
 
 import argparse
 import pathlib
@@ -74,7 +75,12 @@ def explain_small(name, folder):
         fold = np.arange(len(X)) % 5
         error = [
             np.mean(
-                (riesz.KernelRidge(alpha, kernel=kernel).fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f])
+                (
+                    riesz.KernelRidge(alpha, kernel=kernel)
+                    .fit(X[fold != f], y[fold != f])
+                    .predict(X[fold == f])
+                    - y[fold == f]
+                )
                 ** 2
             )
             for f in range(5)
@@ -89,10 +95,14 @@ def explain_small(name, folder):
 
 
 def explain_census(folder, reference_rows):
-    frame = pandas.concat([pandas.read_csv(found(folder, f"adult_{part}.csv")) for part in ("train", "test")], ignore_index=True)
+    frame = pandas.concat(
+        [pandas.read_csv(found(folder, f"adult_{part}.csv")) for part in ("train", "test")], ignore_index=True
+    )
     y = frame.pop("income").str.contains(">50K").to_numpy(dtype=float)
     text = [name for name in frame if not pandas.api.types.is_numeric_dtype(frame[name])]
-    X = standardised(frame.drop(columns=text).apply(lambda column: np.log1p(column) if column.max() > 1000 else column))
+    X = standardised(
+        frame.drop(columns=text).apply(lambda column: np.log1p(column) if column.max() > 1000 else column)
+    )
     for name in text:
         X[name] = pandas.factorize(frame[name], sort=True)[0].astype(float)
     X = X[frame.columns]
@@ -119,23 +129,32 @@ def explain_census(folder, reference_rows):
     kernel = RBF(scale, columns=[names[j] for j in numeric])
     for j in codes:
         kernel = kernel * Categorical(similarity=alike, columns=[names[j]])
-    model = riesz.Expansion(kernel, landmarks, coef, center, feature_names=names, output_names=["income > 50K"])
+    model = riesz.Expansion(
+        kernel, landmarks, coef, center, feature_names=names, output_names=["income > 50K"]
+    )
     predicted = np.concatenate([model.predict(rows[s : s + 8192]) for s in range(0, len(rows), 8192)])
     accuracy = float(np.mean((predicted > 0.5) == (y > 0.5)))
     start = time.perf_counter()
     # Landmarks were drawn at random, and so are the rows after them.
     reference = rows[np.random.default_rng(0).permutation(len(rows))[:reference_rows]]
     through = {} if reference_rows <= 1000 else {"landmarks": 1000}
-    explanation = riesz.Explainer(model, game=riesz.Observational(reference, **through), coalitions=2048)(X[:1000])
+    explanation = riesz.Explainer(model, game=riesz.Observational(reference, **through), coalitions=2048)(
+        X[:1000]
+    )
     return explanation, time.perf_counter() - start, accuracy
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", default=["diabetes", "breast"], help="data sets")
     parser.add_argument("--data", help="folder that holds the files that scikit-learn does not have")
     parser.add_argument(
-        "--reference", type=int, default=1000, help="reference rows for the census, through 1,000 landmarks if more"
+        "--reference",
+        type=int,
+        default=1000,
+        help="reference rows for the census, through 1,000 landmarks if more",
     )
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results")
     options = parser.parse_args()
@@ -145,20 +164,33 @@ def main():
         if name not in PUBLISHED:
             parser.error(f"there is no data set '{name}': {', '.join(PUBLISHED)}")
         explanation, seconds, score = (
-            explain_census(options.data, options.reference) if name == "census" else explain_small(name, options.data)
+            explain_census(options.data, options.reference)
+            if name == "census"
+            else explain_small(name, options.data)
         )
         importance = np.abs(explanation.values).mean(axis=0)
         top = [explanation.feature_names[j] for j in np.argsort(-importance)[:5]]
         error = 0.0 if explanation.std_error is None else float(explanation.std_error.max())
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         shape = " × ".join(map(str, explanation.values.shape))
-        lines.append([name, shape, float(score), ", ".join(top), PUBLISHED[name], error, float(seconds), float(memory)])
+        lines.append(
+            [name, shape, float(score), ", ".join(top), PUBLISHED[name], error, float(seconds), float(memory)]
+        )
         axis = riesz.plots.beeswarm(explanation)
         axis.set_title(f"{name}: observational Shapley values", fontsize=10)
         axis.figure.savefig(options.output / f"real_{name}.png", dpi=150, bbox_inches="tight")
         plt.close(axis.figure)
         print(f"{name}: {seconds:.1f} s, {explanation}", flush=True)
-    header = ["data", "values", "score", "first five features", "published", "largest standard error", "seconds", "peak GiB"]
+    header = [
+        "data",
+        "values",
+        "score",
+        "first five features",
+        "published",
+        "largest standard error",
+        "seconds",
+        "peak GiB",
+    ]
     text = table(header, lines)
     print(text)
     (options.output / "real.md").write_text(text + "\n")

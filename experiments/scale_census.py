@@ -1,18 +1,25 @@
-"""All rows of the census: kernel machines fitted through landmarks, every row explained exactly, and what landmarks leave out.
+"""All rows of the census: kernel machines fitted through landmarks, every row explained exactly, and what
+landmarks leave out.
 
     python experiments/scale_census.py --data FOLDER [--riesz COMMAND]
 
-UCI Adult, 48,842 × 14, income above 50,000, from adult_train.csv and adult_test.csv wherever they are below FOLDER (UCI's files with a header; missing is `?`, a category like others). Of the columns with values above
-1,000 logarithms of 1 + x are taken. The kernel is Gaussian in numbers, times a factor for each text that is 1 for equal categories and else a similarity, chosen by the log loss of a fifth of the training rows. Commands are
-processes of their own, with wall time, CPU time of all threads and peak memory, of this machine and of whatever else it does.
+UCI Adult, 48,842 × 14, income above 50,000, from adult_train.csv and adult_test.csv wherever they are below
+FOLDER (UCI's files with a header; missing is `?`, a category like others). Of the columns with values above
+1,000 logarithms of 1 + x are taken. The kernel is Gaussian in numbers, times a factor for each text that is 1
+for equal categories and else a similarity, chosen by the log loss of a fifth of the training rows. Commands
+are processes of their own, with wall time, CPU time of all threads and peak memory, of this machine and of
+whatever else it does.
 
-Kernel logistic and ridge regression are fitted to the published training rows through 250 to 2,000 landmarks and scored on the published test rows, beside scikit-learn's logistic regression on one-hot columns and its
-boosted trees. Then logistic regression is fitted to all rows through 1,000 landmarks, and all are explained: in the functional game, in which the kernel's factors are dropped, and with 100 rows as the background, column
-by column ("marginal-product") and row by row ("interventional"). Last, for ridge regression of all rows, how far values may be from those with all rows as support points, by the estimate, beside how far values through
+Kernel logistic and ridge regression are fitted to the published training rows through 250 to 2,000 landmarks
+and scored on the published test rows, beside scikit-learn's logistic regression on one-hot columns and its
+boosted trees. Then logistic regression is fitted to all rows through 1,000 landmarks, and all are explained:
+in the functional game, in which the kernel's factors are dropped, and with 100 rows as the background, column
+by column ("marginal-product") and row by row ("interventional"). Last, for ridge regression of all rows, how
+far values may be from those with all rows as support points, by the estimate, beside how far values through
 twice as many landmarks are.
 
-Published (RKHS-SHAP, appendix E, of another model, in the observational game, without numbers): relationship, education and capital gain lead.
-"""
+Published (RKHS-SHAP, appendix E, of another model, in the observational game, without numbers): relationship,
+education and capital gain lead."""
 
 import argparse
 import pathlib
@@ -50,7 +57,9 @@ def census(folder):
 
 def rivals(train, test, text):
     """scikit-learn's logistic regression and boosted trees."""
-    columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), text), remainder=StandardScaler())
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), text), remainder=StandardScaler()
+    )
     linear = make_pipeline(columns, LogisticRegression(max_iter=1000))
     trees = HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0)
     x = pd.concat([train, test]).drop(columns="income").astype(dict.fromkeys(text, "category"))
@@ -67,16 +76,32 @@ def similarity(options, work, kernel, train):
     for alike in (0.5, 0.8, 0.9, 0.95, 0.98):
         asked = ["--target", "income", "--model", "klr", "--landmarks", 500, "--kernel", kernel(alike)]
         command(options, "fit", work / "learnt.parquet", *asked, "-o", work / "tried.riesz")
-        losses[alike] = log_loss(train["income"][held], predicted(options, work, work / "tried.riesz", work / "held.parquet"))
+        losses[alike] = log_loss(
+            train["income"][held], predicted(options, work, work / "tried.riesz", work / "held.parquet")
+        )
     return min(losses, key=losses.get), losses
 
 
 def scored(options, work, how, test, axis):
     """Errors by landmarks."""
-    for colour, kind, name in ((0, "klr", "kernel logistic regression"), (1, "krr", "kernel ridge regression")):
+    for colour, kind, name in (
+        (0, "klr", "kernel logistic regression"),
+        (1, "krr", "kernel ridge regression"),
+    ):
         errors, model = {}, work / f"{kind}.riesz"
         for landmarks in (250, 500, 1000, 2000):
-            fit = command(options, "fit", work / "train.parquet", *how, "--model", kind, "--landmarks", landmarks, "-o", model)
+            fit = command(
+                options,
+                "fit",
+                work / "train.parquet",
+                *how,
+                "--model",
+                kind,
+                "--landmarks",
+                landmarks,
+                "-o",
+                model,
+            )
             chance = predicted(options, work, model, work / "test.parquet")
             yield [name, landmarks, *scores(test["income"], chance, kind == "klr"), *taken(fit)]
             errors[landmarks] = 100 * np.mean((chance > 0.5) != test["income"])
@@ -90,11 +115,15 @@ def scored(options, work, how, test, axis):
 def all_explained(options, work, how, both, axis):
     """All rows fitted, and all explained in three games."""
     model = work / "census.riesz"
-    fit = command(options, "fit", work / "all.parquet", *how, "--model", "klr", "--landmarks", 1000, "-o", model)
+    fit = command(
+        options, "fit", work / "all.parquet", *how, "--model", "klr", "--landmarks", 1000, "-o", model
+    )
     lines, sizes = [], {}
     for game in ("functional", "marginal-product", "interventional"):
         more = [] if game == "functional" else ["--background", work / "background.parquet"]
-        values, base, residual, found = explained(options, work, model, work / "all.parquet", "--game", game, *more)
+        values, base, residual, found = explained(
+            options, work, model, work / "all.parquet", "--game", game, *more
+        )
         sizes[game] = values.abs().mean()
         first = ", ".join(sizes[game].sort_values(ascending=False).index[:6])
         lines.append([game, f"{base:.2f}", first, residual, *taken(found)])
@@ -103,8 +132,14 @@ def all_explained(options, work, how, both, axis):
     axis.tick_params(labelsize=6)
     axis.set_title("mean |value|, interventional", fontsize=9)
     told = f"\n\nLogistic regression of all {len(both):,} rows, 1,000 landmarks: fit {' s, '.join(taken(fit))} GiB. All rows explained:\n\n"
-    told += table(["game", "base value", "features that lead", "residual (proved)", "seconds (of cores)", "GiB"], lines)
-    return told + "\n\nMean |value|\n\n" + table(["", *sizes], [[name, *map(float, row)] for name, *row in sizes.itertuples()])
+    told += table(
+        ["game", "base value", "features that lead", "residual (proved)", "seconds (of cores)", "GiB"], lines
+    )
+    return (
+        told
+        + "\n\nMean |value|\n\n"
+        + table(["", *sizes], [[name, *map(float, row)] for name, *row in sizes.itertuples()])
+    )
 
 
 def bars(options, work, how, both, background):
@@ -112,7 +147,9 @@ def bars(options, work, how, both, background):
     asked, found, lines = both.drop(columns="income").sample(1000, random_state=1), [], []
     for landmarks in (500, 1000, 2000):
         model = work / f"bars-{landmarks}.riesz"
-        command(options, "fit", work / "all.parquet", *how, "--landmarks", landmarks, "--posterior", "-o", model)
+        command(
+            options, "fit", work / "all.parquet", *how, "--landmarks", landmarks, "--posterior", "-o", model
+        )
         explainer = riesz.Explainer(str(model), background, covariance=True, threads=options.threads)
         found.append(explainer(asked))
     for name, few, many in (("500, 1,000", *found[:2]), ("1,000, 2,000", *found[1:])):
@@ -120,7 +157,9 @@ def bars(options, work, how, both, background):
         sizes = [f"{np.mean(each):.4f}" for each in (np.abs(few.values), width, moved)]
         lines.append([name, *sizes, float(np.mean(moved <= width))])
     header = ["landmarks", "mean |value|", "± by the estimate", "moved by twice as many", "share within ±"]
-    return "\n\nRidge regression of all rows, 1,000 of them explained, interventional game:\n\n" + table(header, lines)
+    return "\n\nRidge regression of all rows, 1,000 of them explained, interventional game:\n\n" + table(
+        header, lines
+    )
 
 
 def main():

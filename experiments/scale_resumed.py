@@ -1,14 +1,20 @@
-"""Very many rows explained, killed in the middle and gone on with: whether a row is lost, made twice, or comes out otherwise.
+"""Very many rows explained, killed in the middle and gone on with: whether a row is lost, made twice, or
+comes out otherwise.
 
     python experiments/scale_resumed.py [--rows 1000000] [--full] [--scratch FOLDER] [--threads 2]
 
-The log odds of 18 normal columns, correlated by .3, are sin(1.5 x_0) + x_1 x_2 + .8 x_3² + .5 x_4; kernel ridge regression learns them with noise from 100,000 rows through 500 landmarks. So many other rows in files of up to
-ten million are explained by riesz.distributed.explain, in single precision and in the functional game, by a process that is killed (SIGKILL) when a third of the parts are there. Then a part is cut short, and the same call
-is made once more. Asked for:
+The log odds of 18 normal columns, correlated by .3, are sin(1.5 x_0) + x_1 x_2 + .8 x_3² + .5 x_4; kernel
+ridge regression learns them with noise from 100,000 rows through 500 landmarks. So many other rows in files
+of up to ten million are explained by riesz.distributed.explain, in single precision and in the functional
+game, by a process that is killed (SIGKILL) when a third of the parts are there. Then a part is cut short, and
+the same call is made once more. Asked for:
 
-* no _SUCCESS after the kill, _SUCCESS after the second call, and a manifest of all rows and parts with the SHA-256 that the files have;
-* the parts that were there are not made again, but for the one that was cut short: files as old as before, and as many made as were missing;
-* parts from before the kill and after it are the same to the last bit as those that a third process makes in another folder with one thread;
+* no _SUCCESS after the kill, _SUCCESS after the second call, and a manifest of all rows and parts with the
+  SHA-256 that the files have;
+* the parts that were there are not made again, but for the one that was cut short: files as old as before,
+  and as many made as were missing;
+* parts from before the kill and after it are the same to the last bit as those that a third process makes in
+  another folder with one thread;
 * all in 30 minutes and 0.3 GiB for 10⁸ rows of two cores that do nothing else.
 
 Rows need 150 bytes of disk each, their values 110. Full: 10⁸ rows.
@@ -48,9 +54,13 @@ def written(folder, rows):
     folder.mkdir()
     schema = pa.schema([(name, pa.float64()) for name in COLUMNS])
     for k, start in enumerate(range(0, rows, FILE)):
-        with pq.ParquetWriter(folder / f"rows-{k:02}.parquet", schema, use_dictionary=False, compression="none") as file:
+        with pq.ParquetWriter(
+            folder / f"rows-{k:02}.parquet", schema, use_dictionary=False, compression="none"
+        ) as file:
             for first in range(start, min(rows, start + FILE), GROUP):
-                x, _ = simulated(np.random.default_rng([1, first]), min(GROUP, min(rows, start + FILE) - first))
+                x, _ = simulated(
+                    np.random.default_rng([1, first]), min(GROUP, min(rows, start + FILE) - first)
+                )
                 file.write_table(pa.table(list(x.T.copy()), schema=schema), row_group_size=GROUP)
 
 
@@ -80,8 +90,8 @@ def memory(process):
 
 
 def called(spec, threads, seen=None, stop=None):
-    """The call in a process of its own, that is killed when ``stop`` parts are there: what it says, and what it took.
-    ``seen`` gets how many parts were there when."""
+    """The call in a process of its own, that is killed when
+    ``stop`` parts are there: what it says, and what it took. ``seen`` gets how many parts were there when."""
     start, out, peak, killed = time.perf_counter(), pathlib.Path(spec["out"]), 0.0, False
     child = subprocess.Popen(
         [sys.executable, HERE / "_explained.py", json.dumps(spec)],
@@ -151,26 +161,50 @@ def experiment(options, work):
     yes = lambda met: "yes" if met else "NO"
     lines = [
         ["no _SUCCESS and no manifest after the kill", f"{len(kept):,} of {count:,} parts there", yes(told)],
-        ["_SUCCESS at the end", f"{found['rows']:,} rows, {found['parts']:,} parts", yes((out / "_SUCCESS").exists())],
+        [
+            "_SUCCESS at the end",
+            f"{found['rows']:,} rows, {found['parts']:,} parts",
+            yes((out / "_SUCCESS").exists()),
+        ],
         ["the manifest has all rows", f"{manifest['rows']:,}", yes(manifest["rows"] == rows)],
-        ["files have the manifest's SHA-256", f"{right:,} of {count:,}", yes(right == count == len(parts_of(out)))],
-        ["parts that were there are not made again", f"{len(stale):,} as old as before", yes(len(stale) == known - 1)],
-        ["made are those that lacked, and the one cut short", f"{found['made']:,}", yes(found["made"] == count - known + 1)],
+        [
+            "files have the manifest's SHA-256",
+            f"{right:,} of {count:,}",
+            yes(right == count == len(parts_of(out))),
+        ],
+        [
+            "parts that were there are not made again",
+            f"{len(stale):,} as old as before",
+            yes(len(stale) == known - 1),
+        ],
+        [
+            "made are those that lacked, and the one cut short",
+            f"{found['made']:,}",
+            yes(found["made"] == count - known + 1),
+        ],
         ["the same bytes in another folder, by one thread", f"{same} of {len(some)}", yes(same == len(some))],
-        ["parts of some units alone are refused as incomplete", refused.get("refused", ""), yes("refused" in refused)],
+        [
+            "parts of some units alone are refused as incomplete",
+            refused.get("refused", ""),
+            yes("refused" in refused),
+        ],
         ["values add up as proved", f"{residual:.1e}, bound {bound:.1e}", yes(residual <= bound)],
         ["minutes", f"{seconds / 60:.1f}", within(seconds / 60, high=30 * rows / 1e8)],
         ["GiB", f"{gib:.2f}", within(gib, high=0.3)],
     ]
     title = f"Scale: {rows:,} rows in {len(files)} files, {size / 1e9:.1f} GB, explained by a model of {landmarks} points (R² {score:.3f}), killed and gone on with.\n"
     title += f"{first['seconds']:.0f} s until the kill and {second['seconds']:.0f} s after it, {first['cores']:.0f} and {second['cores']:.0f} s of cores; {values / 1e9:.1f} GB of values; "
-    title += f"{len(left)} temporary files left by the kill, {len(list(out.rglob('.riesz-*')))} at the end.\n\n"
+    title += (
+        f"{len(left)} temporary files left by the kill, {len(list(out.rglob('.riesz-*')))} at the end.\n\n"
+    )
     figure, (axis,) = panels(1)
     for colour, name, shift, seen in (
         (COLOURS[0], "until the kill", 0, before),
         (COLOURS[1], "after it", first["seconds"], after),
     ):
-        axis.plot([(shift + when) / 60 for when, _ in seen], [parts for _, parts in seen], color=colour, label=name)
+        axis.plot(
+            [(shift + when) / 60 for when, _ in seen], [parts for _, parts in seen], color=colour, label=name
+        )
     axis.set(xlabel="minutes", title="parts that are there")
     axis.legend(fontsize=7)
     finish(options, "scale_resumed", figure, title + table(["asked for", "found", "met"], lines))
@@ -180,7 +214,9 @@ def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--scratch", type=pathlib.Path, help="folder for rows and values; by default that of temporary files")
+    parser.add_argument(
+        "--scratch", type=pathlib.Path, help="folder for rows and values; by default that of temporary files"
+    )
     options = arguments(__doc__, (parser,))
     with tempfile.TemporaryDirectory(dir=options.scratch) as work:
         experiment(options, pathlib.Path(work))

@@ -1,15 +1,21 @@
-"""A table as long and wide as the sources' largest, fitted through landmarks from Parquet and explained exactly.
+"""A table as long and wide as the sources' largest, fitted through landmarks from Parquet and explained
+exactly.
 
     python experiments/scale_table.py [--full] [--riesz COMMAND] [--scratch FOLDER]
 
-In the place of League of Legends (RKHS-SHAP, appendix E: 1.8 million × 71), which is not to be had: generated rows whose truth is made up, so nothing is compared with a published number. Columns are normal, those with
-the same last digit correlated by .5; twelve of them make the log odds of a binary outcome, six by curves of their own and six by products of two. Ridge and logistic regression are fitted from the command line, in units
-that are kept, and scored on fresh rows beside the true log odds and scikit-learn's logistic regression on the columns of 200,000 rows. The fresh rows are explained: in the functional game, in which the kernel's factors are
-dropped, and with each absent column averaged on its own over 1,000 other rows ("marginal-product"). The true values are those of the log odds in the latter game, in which two columns share out their product in halves.
-Commands are processes of their own, with wall time, CPU time of all threads and peak memory, of this machine and of whatever else it does.
+In the place of League of Legends (RKHS-SHAP, appendix E: 1.8 million × 71), which is not to be had: generated
+rows whose truth is made up, so nothing is compared with a published number. Columns are normal, those with
+the same last digit correlated by .5; twelve of them make the log odds of a binary outcome, six by curves of
+their own and six by products of two. Ridge and logistic regression are fitted from the command line, in units
+that are kept, and scored on fresh rows beside the true log odds and scikit-learn's logistic regression on the
+columns of 200,000 rows. The fresh rows are explained: in the functional game, in which the kernel's factors
+are dropped, and with each absent column averaged on its own over 1,000 other rows ("marginal-product"). The
+true values are those of the log odds in the latter game, in which two columns share out their product in
+halves. Commands are processes of their own, with wall time, CPU time of all threads and peak memory, of this
+machine and of whatever else it does.
 
-Full: 1.8 million rows, of which ridge regression gets 2,000 landmarks and logistic regression, which takes a pass for each step, 1,000, and 100,000 fresh ones; 1.1 GB of scratch. Else 100,000, 500 and 10,000.
-"""
+Full: 1.8 million rows, of which ridge regression gets 2,000 landmarks and logistic regression, which takes a
+pass for each step, 1,000, and 100,000 fresh ones; 1.1 GB of scratch. Else 100,000, 500 and 10,000."""
 
 import pathlib
 import shutil
@@ -52,14 +58,17 @@ def written(folder, rows):
     folder.mkdir()
     for k, start in enumerate(range(0, rows, 4 * GROUP)):
         rng, end = np.random.default_rng([0, k]), min(rows, start + 4 * GROUP)
-        with pq.ParquetWriter(folder / f"rows-{k:02}.parquet", SCHEMA, use_dictionary=False, compression="none") as file:
+        with pq.ParquetWriter(
+            folder / f"rows-{k:02}.parquet", SCHEMA, use_dictionary=False, compression="none"
+        ) as file:
             for first in range(start, end, GROUP):
                 x, _, won = simulated(rng, min(GROUP, end - first))
                 file.write_table(as_table(x, won), row_group_size=GROUP)
 
 
 def agreement(values, truth):
-    """Mean |value| beside the true one, which are active, and of active columns how values go with true ones."""
+    """Mean |value| beside the true one, which are active, and of active columns how values go with true
+    ones."""
     size = values.abs().mean().to_numpy()
     true_size = np.append(np.abs(truth).mean(axis=0), np.zeros(len(COLUMNS) - ACTIVE))
     top = np.argsort(-size)[:ACTIVE]
@@ -79,17 +88,43 @@ def experiment(options, work, axis):
     some = pq.read_table(work / "table" / "rows-00.parquet").to_pandas().iloc[:200_000]
     linear = LogisticRegression().fit(some[COLUMNS].to_numpy(), some["won"])
     lines = [["true log odds", *scores(won, 1 / (1 + np.exp(-truth.sum(axis=1)))), "", ""]]
-    lines.append([f"logistic regression on columns, {len(some):,} rows", *scores(won, linear.predict_proba(x)[:, 1]), "", ""])
+    lines.append(
+        [
+            f"logistic regression on columns, {len(some):,} rows",
+            *scores(won, linear.predict_proba(x)[:, 1]),
+            "",
+            "",
+        ]
+    )
     values_of, sizes = [], {"truth": np.append(np.abs(truth).mean(axis=0), np.zeros(len(COLUMNS) - ACTIVE))}
-    for kind, name, most in (("krr", "kernel ridge regression", 2000), ("klr", "kernel logistic regression", 1000)):
+    for kind, name, most in (
+        ("krr", "kernel ridge regression", 2000),
+        ("klr", "kernel logistic regression", 1000),
+    ):
         landmarks, model, kept = most if options.full else 500, work / f"{kind}.riesz", work / f"kept-{kind}"
-        how = ["--target", "won", "--model", kind, "--landmarks", landmarks, "--checkpoint", kept, "-o", model]
+        how = [
+            "--target",
+            "won",
+            "--model",
+            kind,
+            "--landmarks",
+            landmarks,
+            "--checkpoint",
+            kept,
+            "-o",
+            model,
+        ]
         fit = command(options, "fit", work / "table", *how)
         shutil.rmtree(kept)
         chance = predicted(options, work, model, work / "fresh.parquet")
         lines.append([f"{name}, {landmarks:,} landmarks", *scores(won, chance, kind == "klr"), *taken(fit)])
-        for game, more in (("functional", []), ("marginal-product", ["--background", work / "background.parquet"])):
-            values, _, residual, found = explained(options, work, model, work / "fresh.parquet", "--game", game, *more)
+        for game, more in (
+            ("functional", []),
+            ("marginal-product", ["--background", work / "background.parquet"]),
+        ):
+            values, _, residual, found = explained(
+                options, work, model, work / "fresh.parquet", "--game", game, *more
+            )
             sizes[f"{kind}, {game}"], cells = agreement(values, truth)
             values_of.append([name, game, *cells, residual, *taken(found)])
     for colour, name in zip(COLOURS, ("truth", "klr, marginal-product")):
@@ -99,7 +134,15 @@ def experiment(options, work, axis):
     told = f"Table: {rows:,} rows, {len(COLUMNS)} columns; scored on {fresh:,} fresh rows\n\n"
     told += table(["", "error", "AUC", "log loss", "fit, s (of cores)", "GiB"], lines)
     told += f"\n\nShapley values of the {fresh:,} fresh rows beside the true ones: correlations of mean |value| over columns, and of values over rows, the mean of active columns by their kind\n\n"
-    header = ["model", "game", "mean |value|", "active on top", "values, curves", "values, products", "residual (proved)"]
+    header = [
+        "model",
+        "game",
+        "mean |value|",
+        "active on top",
+        "values, curves",
+        "values, products",
+        "residual (proved)",
+    ]
     return told + table([*header, "explained, s (of cores)", "GiB"], values_of)
 
 

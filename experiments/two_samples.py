@@ -1,19 +1,23 @@
-"""Which variables make two samples differ: normal against Student t, equal distributions, diabetes by sex (figures 5 to 8 of Mohammadi et al. 2025).
+"""Which variables make two samples differ: normal against Student t, equal distributions, diabetes by sex
+(figures 5 to 8 of Mohammadi et al. 2025).
 
     python experiments/two_samples.py [--full]
 
-Twenty independent variables, n = m = 1000. In the first setting both samples are standard normal in the first ten; in the last ten one is normal, the other Student t
-with three degrees of freedom, scaled as in the authors' code by the normal block's sample mean and deviation, so that its variance is about three times as
-large. In the second setting all twenty are normal. Each repetition gives exact Shapley values of the unbiased MMD², with one median length scale. Full:
-1,000 repetitions. Then the diabetes data, women against men. These are the published factors (factors="product"); beside them stand riesz's orthogonal
-ones, with which no variable hides another.
+Twenty independent variables, n = m = 1000. In the first setting both samples are standard normal in the first
+ten; in the last ten one is normal, the other Student t with three degrees of freedom, scaled as in the
+authors' code by the normal block's sample mean and deviation, so that its variance is about three times as
+large. In the second setting all twenty are normal. Each repetition gives exact Shapley values of the unbiased
+MMD², with one median length scale. Full: 1,000 repetitions. Then the diabetes data, women against men. These
+are the published factors (factors="product"); beside them stand riesz's orthogonal ones, with which no
+variable hides another.
 
-Published: variables 1 to 10 are a little negative and 11 to 20 positive; if nothing differs all are alike around 0; between the sexes s3, s4, bp, s6, age, s5
-and s2 raise the discrepancy, in this order, and bmi and s1 hide it.
+Published: variables 1 to 10 are a little negative and 11 to 20 positive; if nothing differs all are alike
+around 0; between the sexes s3, s4, bp, s6, age, s5 and s2 raise the discrepancy, in this order, and bmi and
+s1 hide it.
 
-What the signs mean: an absent variable's factor is 1. A variable that is distributed alike in both samples adds factors below 1 to every pair, which
-makes rows less alike and what the others show smaller: it hides some of it.
-"""
+What the signs mean: an absent variable's factor is 1. A variable that is distributed alike in both samples
+adds factors below 1 to every pair, which makes rows less alike and what the others show smaller: it hides
+some of it."""
 
 import itertools
 import time
@@ -87,7 +91,18 @@ def main():
             ]
         )
     text = f"Shapley values of the unbiased MMD², thousandths, n = m = {N}, d = {D}, {repetitions} repetitions\n\n"
-    text += table(["setting", "factors", "variables 1-10", "variables 11-20", "1-10 negative", "11-20 positive", "seconds"], rows)
+    text += table(
+        [
+            "setting",
+            "factors",
+            "variables 1-10",
+            "variables 11-20",
+            "1-10 negative",
+            "11-20 positive",
+            "seconds",
+        ],
+        rows,
+    )
 
     X = load_diabetes(as_frame=True, scaled=True).data
     men = X["sex"] > 0
@@ -99,7 +114,15 @@ def main():
     order = np.argsort(values)[::-1]
     text += f"\n\nDiabetes by sex: MMD² = {found.statistic:.4f}, p = {found.pvalue:.3f}\n\n"
     text += table(
-        ["feature", "Shapley value", "95 % under the null", "adjusted p", "orthogonal", "adjusted p", "p alone"],
+        [
+            "feature",
+            "Shapley value",
+            "95 % under the null",
+            "adjusted p",
+            "orthogonal",
+            "adjusted p",
+            "p alone",
+        ],
         [
             [
                 X.columns[j],
@@ -116,7 +139,9 @@ def main():
     names = [X.columns[j] for j in order]
     low, high = found.bands[order].T
     axes[2].barh(names, high - low, left=low, color=COLOURS[3], alpha=0.35, height=0.9)
-    axes[2].barh(names, values[order], color=[COLOURS[1] if v > 0 else COLOURS[0] for v in values[order]], height=0.45)
+    axes[2].barh(
+        names, values[order], color=[COLOURS[1] if v > 0 else COLOURS[0] for v in values[order]], height=0.45
+    )
     axes[2].invert_yaxis()
     axes[2].axvline(0, color="black", linewidth=0.6)
     axes[2].set_title("diabetes by sex, null bands in grey", fontsize=10)

@@ -1,4 +1,5 @@
-"""Tries an installed package: fits, explains, tests, reports. `scripts/release` runs it where there is nothing else.
+"""Tries an installed package: fits, explains, tests, reports. `scripts/release` runs it where there is
+nothing else.
 
 python smoke.py VERSION [plot]
 """
@@ -26,7 +27,9 @@ def main(version, extra=None):
     for model in [riesz.KernelRidge(), riesz.GaussianProcessRegressor(), SVR()]:
         explanation = riesz.Explainer(model.fit(X, y), background=X)(X[:5])
         assert explanation.exactness == "exact" and explanation.certificate.holds
-        residual = np.abs(explanation.values.sum(axis=1) + explanation.base_values - model.predict(X[:5])).max()
+        residual = np.abs(
+            explanation.values.sum(axis=1) + explanation.base_values - model.predict(X[:5])
+        ).max()
         assert residual <= explanation.certificate.bound < 1e-6, (residual, explanation.certificate)
     assert riesz.mmd_test(X, X + [1.0, 0.0, 0.0], permutations=99).adjusted_pvalues[0] <= 0.05
     with tempfile.TemporaryDirectory() as place:

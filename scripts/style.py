@@ -1,7 +1,8 @@
-"""Counts what docs/style.md asks to avoid, and fails where a count has risen above scripts/style_counts.json.
+"""Counts what CONTRIBUTING.md asks to avoid, and fails where a count has risen above scripts/style_counts.json.
 
-Counted are identifiers and files named by a bare function word, lines of more than 110 columns, functions of more than 80 lines
-without a comment that begins with `Long:`, and first sentences of documentation that begin without their noun.
+Counted are identifiers and files named by a bare function word, lines of more than 110 columns, functions of
+more than 80 lines without a comment that begins with `Long:`, and first sentences of documentation that begin
+without their noun.
 
     python3 scripts/style.py            compare with the recorded counts
     python3 scripts/style.py --list lines|names|files|functions|sentences [FOLDER]
@@ -24,21 +25,23 @@ COUNTS = ROOT / "scripts" / "style_counts.json"
 MAX_COLUMNS = 110
 MAX_LINES = 80
 
-#: Names that do not say what they name.
+#: Names that do not say what they name: function words, and words that riesz once used in a sense of its own.
 BANNED = set(
     """
-    all alike alone amid around arrived asked aside at bend bent beside besides beyond both by chance chances decided each either
-    ended few found given half halves heed held here how in_all known last least left_over lot many met more most much nobody of
-    off one ones open other others own part_of rest said same says some spread standing stray strays such sure surely that there
-    this those through told together turn turned turns twist unsure various what where whole whom whose why within without worth
-    worths
+    all alike alone amid around arrived asked aside at bend bent beside besides beyond both by chance chances
+    decided each either ended few found given half halves heed held here how last least lot many met more most
+    much nobody of off one ones others own rest said same says some spread standing stray strays such sure surely
+    that there this those through told together turned turns twist unsure various what where whole whom whose
+    within without worth worths
     """.split()
 )
 #: Words with which a first sentence has no noun of its own.
-NO_NOUN = re.compile(r"(Of|By|What|The same|As|How|Those|Whose|Whom|It|That|Such|In what|From what|To what|With what|So)\b")
+NO_NOUN = re.compile(
+    r"(Of|By|What|The same|As|How|Those|Whose|Whom|It|That|Such|In what|From what|To what|With what|So)\b"
+)
 #: Rust: names that are bound or declared.
 RUST_NAME = re.compile(
-    r"\b(?:fn|struct|enum|trait|mod|type|const|static)\s+(\w+)|\blet\s+(?:mut\s+)?(\w+)\b(?!\s*[({:]{2})|"
+    r"\b(?:fn|struct|enum|trait|mod|type|const|static)\s+(\w+)|\blet\s+(?:mut\s+)?(\w+)\b(?!\s*[({])|"
     r"(?:^|[(,|]\s*)(?:mut\s+|&\s*)?([a-z_]\w*)\s*:\s*(?!:)|\|\s*&?(\w+)\s*\|"
 )
 
@@ -127,7 +130,13 @@ def sentences(path: Path, lines: list[str]) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0][:80]}"
 
 
-CHECKS = {"lines": long_lines, "names": names, "files": files, "functions": long_functions, "sentences": sentences}
+CHECKS = {
+    "lines": long_lines,
+    "names": names,
+    "files": files,
+    "functions": long_functions,
+    "sentences": sentences,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -135,7 +144,8 @@ def main(arguments: list[str]) -> int:
         folder = ROOT / (arguments[2] if len(arguments) > 2 else "")
         for path in sources():
             if path.is_relative_to(folder):
-                print(*CHECKS[arguments[1]](path, path.read_text().splitlines()), sep="\n", end="")
+                for finding in CHECKS[arguments[1]](path, path.read_text().splitlines()):
+                    print(finding)
         return 0
     counts: Counter[str] = Counter()
     for path in sources():
@@ -147,7 +157,11 @@ def main(arguments: list[str]) -> int:
     for check, n in counts.items():
         print(f"style: {check}: {n} (recorded {recorded.get(check, '-')})")
     if risen:
-        print(f"style: more than recorded: {', '.join(risen)}; python3 scripts/style.py --list CHECK shows where", file=sys.stderr)
+        print(
+            f"style: more than recorded: {', '.join(risen)}; python3 scripts/style.py --list CHECK shows "
+            "where",
+            file=sys.stderr,
+        )
         return 1
     if arguments == ["--record"]:
         COUNTS.write_text(json.dumps(dict(counts), indent=2) + "\n")

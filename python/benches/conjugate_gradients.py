@@ -1,10 +1,10 @@
-"""The observational game through all reference rows, by factorisations and by conjugate gradients, and through landmarks.
+"""The observational game through all reference rows, by factorisations and by conjugate gradients, and
+through landmarks.
 
     .venv/bin/python python/benches/conjugate_gradients.py
 
-A model with as many support points as reference rows explains 100 rows from 36 coalitions of 10 features, some of which depend on
-each other. Each run is a process of its own, whose peak memory is shown.
-"""
+A model with as many support points as reference rows explains 100 rows from 36 coalitions of 10 features,
+some of which depend on each other. Each run is a process of its own, whose peak memory is shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ import numpy as np
 import riesz
 from riesz.kernels import RBF
 
-WAYS = {"factorisation": {}, "conjugate gradients": {"conjugate_gradients": 1e-6}, "1,000 landmarks": {"landmarks": 1000}}
+WAYS = {
+    "factorisation": {},
+    "conjugate gradients": {"conjugate_gradients": 1e-6},
+    "1,000 landmarks": {"landmarks": 1000},
+}
 
 
 def run(n: int, rows: int, ridge: float, players: int, way: str) -> None:
@@ -46,8 +50,12 @@ def measured(n: int, rows: int, ridge: float, players: int, way: str) -> tuple[n
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", nargs=5, metavar=("N", "ROWS", "RIDGE", "PLAYERS", "WAY"), help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--run", nargs=5, metavar=("N", "ROWS", "RIDGE", "PLAYERS", "WAY"), help=argparse.SUPPRESS
+    )
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 2000, 4000, 10_000, 20_000])
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--ridges", type=float, nargs="*", default=[1e-2, 1e-3])
@@ -72,7 +80,10 @@ def main() -> None:
                 values, seconds, memory = measured(n, options.rows, ridge, options.players, way)
                 whole = values if whole is None else whole
                 difference = np.abs(values - whole).max() / np.abs(whole).max()
-                print(f"| {n} | {ridge:g} | {way} | {seconds:.3g} | {memory:.2f} | {difference:.1e} |", flush=True)
+                print(
+                    f"| {n} | {ridge:g} | {way} | {seconds:.3g} | {memory:.2f} | {difference:.1e} |",
+                    flush=True,
+                )
     return None
 
 

@@ -2,11 +2,10 @@
 
     .venv/bin/python python/benches/discrepancy.py
 
-The reference is the best form known of the published attribution: one array of pairs a feature, Gauss-Legendre quadrature with as
-many nodes as are exact, prefix and suffix products, in blocks of rows so that memory stays bounded. The permutation test's
-reference multiplies the whole gram matrix with all relabellings at once. One thread on both sides, unless the environment says
-otherwise.
-"""
+The reference is the best form known of the published attribution: one array of pairs a feature,
+Gauss-Legendre quadrature with as many nodes as are exact, prefix and suffix products, in blocks of rows so
+that memory stays bounded. The permutation test's reference multiplies the whole gram matrix with all
+relabellings at once. One thread on both sides, unless the environment says otherwise."""
 
 from __future__ import annotations
 
@@ -76,7 +75,9 @@ def best(function, repetitions):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, one repetition")
     quick = parser.parse_args().quick
     n, d, draws, repetitions = (100, 8, 50, 1) if quick else (1000, 20, 1000, 5)
@@ -95,7 +96,9 @@ def main():
         print(f"| {what} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.1f} | {difference:.1e} |", flush=True)
 
     theirs, expected = best(lambda: attribute(pooled, mmd_weights(n, n), lengthscale), 1)
-    ours, found = best(lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=0), repetitions)
+    ours, found = best(
+        lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=0), repetitions
+    )
     line("MMD² attributed", theirs, ours, np.abs(found.attributions.values[0] - expected).max())
 
     scale = float(np.sqrt(np.median((y[:, None] - y)[np.triu_indices(n, 1)] ** 2)))
@@ -110,7 +113,8 @@ def main():
     test = lambda: permutation_test(pooled, n, lengthscale, draws, np.random.default_rng(1))
     theirs, expected = best(test, 1 if quick else 3)
     ours, found = best(
-        lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=draws, attribute=False), repetitions
+        lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=draws, attribute=False),
+        repetitions,
     )
     line(f"MMD² tested, {draws} permutations", theirs, ours, abs(found.statistic - expected[0]))
 

@@ -1,12 +1,13 @@
-"""Exact downscaling against numpy: what tuning evaluates again and again, and a map with its standard deviations.
+"""Exact downscaling against numpy: what tuning evaluates again and again, and a map with its standard
+deviations.
 
     .venv/bin/python python/benches/downscaling.py
 
-The marginal likelihood of means over bags and its gradient beside the same formulas over the whole matrix between rows, with
-products of matrices wherever there are some; and the conditional mean process (Chau, Bouabid and Sejdinovic 2021) through
-mediators beside its published arithmetic, which inverts a matrix between rows. Both sides take as many threads as
-``--threads`` says. With ``--large`` instead a million rows in 10,000 bags through 1,000 inducing points, and their map, alone.
-"""
+The marginal likelihood of means over bags and its gradient beside the same formulas over the whole matrix
+between rows, with products of matrices wherever there are some; and the conditional mean process (Chau,
+Bouabid and Sejdinovic 2021) through mediators beside its published arithmetic, which inverts a matrix between
+rows. Both sides take as many threads as ``--threads`` says. With ``--large`` instead a million rows in 10,000
+bags through 1,000 inducing points, and their map, alone."""
 
 from __future__ import annotations
 
@@ -19,9 +20,19 @@ import time
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--quick", action="store_true", help="small sizes only")
-parser.add_argument("--large", type=int, nargs="?", const=10_000, metavar="BAGS", help="of 20 to 200 rows, instead of all else")
 parser.add_argument(
-    "--tables", type=pathlib.Path, metavar="FOLDER", help="with --large: write its tables there, for the command line, alone"
+    "--large",
+    type=int,
+    nargs="?",
+    const=10_000,
+    metavar="BAGS",
+    help="of 20 to 200 rows, instead of all else",
+)
+parser.add_argument(
+    "--tables",
+    type=pathlib.Path,
+    metavar="FOLDER",
+    help="with --large: write its tables there, for the command line, alone",
 )
 arguments = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -58,7 +69,8 @@ def gram(A, B, length):
 
 
 def evidence(X, bag, z, lengths):
-    """Of means over bags around a constant that is learnt, and its slopes by the logarithms of scale, length scales and noise."""
+    """Of means over bags around a constant that is learnt, and its slopes by the logarithms of scale, length
+    scales and noise."""
     size = np.bincount(bag).astype(float)
     starts = np.concatenate([[0], np.cumsum(size)[:-1].astype(int)])
     K = gram(X, X, lengths)
@@ -82,9 +94,23 @@ def evidences(n, bags):
     lengths = np.full(X.shape[1], LENGTH)
     names, levels = [f"x{j}" for j in range(X.shape[1])], [None] * X.shape[1]
     kernel = (Constant(1.0) * RBF(lengths))._to_json(names, levels)
-    start = {"kernel": kernel, "noise": NOISE, "row_noise": 0.0, "mediation_noise": 0.0, "mediation": None, "tied": None}
+    start = {
+        "kernel": kernel,
+        "noise": NOISE,
+        "row_noise": 0.0,
+        "mediation_noise": 0.0,
+        "mediation": None,
+        "tied": None,
+    }
     start |= {"prior_mean": None, "normalize_y": False, "bound": False, "published": False, "exact": False}
-    given = {"rows": (names, levels, X), "row": list(range(n)), "bag": bag.tolist(), "bags": bags, "weight": None, "sums": False}
+    given = {
+        "rows": (names, levels, X),
+        "row": list(range(n)),
+        "bag": bag.tolist(),
+        "bags": bags,
+        "weight": None,
+        "sums": False,
+    }
     given |= {"name": "z", "targets": z.tolist(), "own": list(range(bags)), "known": None, "mediators": None}
     given = _core.Aggregates(given)
     own, (value, gradient) = milliseconds(lambda: _core.aggregate_evidence(start, given), 1)
@@ -133,7 +159,8 @@ def maps(n, bags):
 
 
 def large(bags, d=5, seed=0):
-    """Tuned from the defaults, with the noise of rows that bags of such sizes get; times with those of all threads together."""
+    """Tuned from the defaults, with the noise of rows that bags of such sizes get; times with those of all
+    threads together."""
     rng = np.random.default_rng(seed)
     size = rng.integers(20, 181, size=bags)
     bag = np.repeat(np.arange(bags), size)
@@ -144,7 +171,9 @@ def large(bags, d=5, seed=0):
         import pandas as pd
 
         arguments.tables.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(X, columns=[f"x{j}" for j in range(d)]).assign(bag=bag).to_parquet(arguments.tables / "rows.parquet")
+        pd.DataFrame(X, columns=[f"x{j}" for j in range(d)]).assign(bag=bag).to_parquet(
+            arguments.tables / "rows.parquet"
+        )
         pd.DataFrame({"bag": np.arange(bags), "z": z}).to_csv(arguments.tables / "bags.csv", index=False)
         return
     points = min(1000, max(200, 2 * bags))
@@ -158,11 +187,17 @@ def large(bags, d=5, seed=0):
         print(f"| {what} | {wall:.0f} | {own:.0f} | {peak:.2f} |", flush=True)
         return out
 
-    print(f"{len(X):,} rows in {bags:,} bags, {points:,} points\n| what | s | s of all threads | peak GiB |\n|---|---|---|---|")
+    print(
+        f"{len(X):,} rows in {bags:,} bags, {points:,} points\n| what | s | s of all threads | peak GiB "
+        "|\n|---|---|---|---|"
+    )
     timed("tuned fit", lambda: process.fit(X, z, bag=bag))
     mean, sd = timed("map with standard deviations", lambda: process.predict(X, return_std=True))
     off, share = np.sqrt(np.mean((mean - f) ** 2)), np.mean(np.abs(mean - f) < 1.96 * sd)
-    print(f"RMSE of rows {off:.3f} of {f.std():.3f}, coverage {share:.2f}; of left-out bags {process.left_out_.coverage:.3f}")
+    print(
+        f"RMSE of rows {off:.3f} of {f.std():.3f}, coverage {share:.2f}; of left-out bags "
+        f"{process.left_out_.coverage:.3f}"
+    )
 
 
 def main():
@@ -170,12 +205,22 @@ def main():
     if arguments.large is not None:
         return large(arguments.large)
     print("3 columns")
-    print("| what | rows | bags | numpy, s | riesz, s | times faster | largest difference |\n|---|---|---|---|---|---|---|")
+    print(
+        "| what | rows | bags | numpy, s | riesz, s | times faster | largest difference "
+        "|\n|---|---|---|---|---|---|---|"
+    )
     sizes = [1000] if arguments.quick else [1000, 2000, 5000]
-    for what, of, some in (("value and gradient", evidences, sizes), ("conditional mean process", maps, sizes[:2])):
+    for what, of, some in (
+        ("value and gradient", evidences, sizes),
+        ("conditional mean process", maps, sizes[:2]),
+    ):
         for n in some:
             own, other, off = of(n, 50)
-            print(f"| {what} | {n} | 50 | {other / 1e3:.3g} | {own / 1e3:.3g} | {other / own:.1f} | {off:.1e} |", flush=True)
+            print(
+                f"| {what} | {n} | 50 | {other / 1e3:.3g} | {own / 1e3:.3g} | {other / own:.1f} | {off:.1e} "
+                "|",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

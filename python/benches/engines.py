@@ -1,10 +1,10 @@
-"""What an engine costs: the same fit from the same files by the command line and by Dask's workers, on as many cores.
+"""What an engine costs: the same fit from the same files by the command line and by Dask's workers, on as
+many cores.
 
     python python/benches/engines.py [--rows 1000000] [--landmarks 1000] [--workers 2]
 
-riesz must be on the path, or RIESZ names it. Workers are processes of one thread, which run and have imported what they need
-before the clock starts; both fits have the same kernel, ridge, correction and bits.
-"""
+riesz must be on the path, or RIESZ names it. Workers are processes of one thread, which run and have imported
+what they need before the clock starts; both fits have the same kernel, ridge, correction and bits."""
 
 import argparse
 import os
@@ -37,8 +37,24 @@ def main():
             columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
             pq.write_table(pa.table(columns), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17)
         kernel = f"rbf(lengthscale={float(LENGTH)!r})"
-        command = [os.environ.get("RIESZ", "riesz"), "--threads", str(options.workers), "fit", f"{folder}/rows", "--target", "y"]
-        command += ["--landmarks", str(options.landmarks), "--ridge", str(RIDGE), "--no-standardise", "--kernel", kernel]
+        command = [
+            os.environ.get("RIESZ", "riesz"),
+            "--threads",
+            str(options.workers),
+            "fit",
+            f"{folder}/rows",
+            "--target",
+            "y",
+        ]
+        command += [
+            "--landmarks",
+            str(options.landmarks),
+            "--ridge",
+            str(RIDGE),
+            "--no-standardise",
+            "--kernel",
+            kernel,
+        ]
         start = time.perf_counter()
         subprocess.run([*command, "-o", f"{folder}/m.riesz"], check=True, capture_output=True)
         alone = time.perf_counter() - start
@@ -63,7 +79,10 @@ def main():
     finally:
         shutil.rmtree(folder)
     print(f"{options.rows} rows, {options.landmarks} landmarks, {options.workers} cores")
-    print(f"command line {alone:.1f} s, Dask {there:.1f} s, ratio {there / alone:.2f}; the same coefficients: {same}")
+    print(
+        f"command line {alone:.1f} s, Dask {there:.1f} s, ratio {there / alone:.2f}; the same coefficients: "
+        f"{same}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,21 @@
-"""Shapley values of one scikit-learn model by riesz, shapiq, shap and numpy: the same rows, one process, one thread.
+"""Shapley values of one scikit-learn model by riesz, shapiq, shap and numpy: the same rows, one process, one
+thread.
 
     python python/benches/explain.py [--quick]
 
-prints milliseconds a row, and the largest error of a method in the first rows relative to the largest value. The
-reference for errors is the exact Gauss-Legendre rule with ceil(d/2) nodes, in numpy and log space, the best published form.
-"""
+prints milliseconds a row, and the largest error of a method in the first rows relative to the largest value.
+The reference for errors is the exact Gauss-Legendre rule with ceil(d/2) nodes, in numpy and log space, the
+best published form."""
 
 import os
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"):
+for name in (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+):
     os.environ[name] = "1"
 
 import argparse
@@ -44,7 +51,9 @@ def quadrature(model, row, background=None):
         for start in range(0, len(nodes), chunk):
             t = nodes[start : start + chunk, None, None]
             logs = np.log((1 - t) * b + t * a)
-            total += np.einsum("q,qnd->nd", weights[start : start + chunk], np.exp(logs.sum(axis=2, keepdims=True) - logs))
+            total += np.einsum(
+                "q,qnd->nd", weights[start : start + chunk], np.exp(logs.sum(axis=2, keepdims=True) - logs)
+            )
         out = out + coef @ ((a - b) * total)
     return out if background is None else out / len(background)
 
@@ -79,7 +88,9 @@ def functional(sizes, rng):
 def interventional(sizes, rng):
     for d in sizes:
         model, rows, background = fitted(d, rng)
-        exact_ms, exact = milliseconds(lambda: [quadrature(model, row, background) for row in rows[:2]], 2, least=1)
+        exact_ms, exact = milliseconds(
+            lambda: [quadrature(model, row, background) for row in rows[:2]], 2, least=1
+        )
         explainer = riesz.Explainer(model, background, threads=1)
         ours, found = milliseconds(lambda: explainer(rows[:50]).values, 50)
         show("interventional", d, "riesz", ours, ours, found, exact)
@@ -93,13 +104,17 @@ def interventional(sizes, rng):
         ms, found = milliseconds(lambda: theirs(rows[:2], silent=True).values, 2, least=1)
         show("interventional", d, "shap Permutation", ms, ours, found, exact)
         kernel = shap.KernelExplainer(model.predict, background)
-        for name, options in [("shap KernelExplainer", {}), ("shap KernelExplainer, l1_reg=False", {"l1_reg": False})]:
+        for name, options in [
+            ("shap KernelExplainer", {}),
+            ("shap KernelExplainer, l1_reg=False", {"l1_reg": False}),
+        ]:
             ms, found = milliseconds(lambda: kernel.shap_values(rows[:1], silent=True, **options), 1, least=1)
             show("interventional", d, name, ms, ours, found, exact[:1])
 
 
 def polynomial(rng):
-    """A polynomial kernel, which is no product, beside all coalitions and shap's sample of them; 50 background rows."""
+    """A polynomial kernel, which is no product, beside all coalitions and shap's sample of them; 50
+    background rows."""
     d = 10
     _, rows, background = fitted(d, rng)
     X = rng.normal(size=(N, d))
@@ -108,15 +123,20 @@ def polynomial(rng):
     explainer = riesz.Explainer(model, background, threads=1)
     ours, found = milliseconds(lambda: explainer(rows[:50]).values, 50)
     kernel = shap.KernelExplainer(model.predict, background)
-    all_ms, exact = milliseconds(lambda: kernel.shap_values(rows[:1], nsamples=2**d, l1_reg=False, silent=True), 1, least=1)
+    all_ms, exact = milliseconds(
+        lambda: kernel.shap_values(rows[:1], nsamples=2**d, l1_reg=False, silent=True), 1, least=1
+    )
     show("poly, degree 3", d, "riesz", ours, ours, found, exact)
     show("poly, degree 3", d, "shap KernelExplainer, all coalitions", all_ms, ours, exact, exact)
-    ms, found = milliseconds(lambda: kernel.shap_values(rows[:1], nsamples=256, l1_reg=False, silent=True), 1, least=1)
+    ms, found = milliseconds(
+        lambda: kernel.shap_values(rows[:1], nsamples=256, l1_reg=False, silent=True), 1, least=1
+    )
     show("poly, degree 3", d, "shap KernelExplainer, 256 of them", ms, ours, found, exact)
 
 
 def text(rng):
-    """A support vector machine on sparse text: 10,000 support vectors, 5,000 words, 50 of them in a document."""
+    """A support vector machine on sparse text: 10,000 support vectors, 5,000 words, 50 of them in a
+    document."""
     n, d, words = 10_000, 5_000, 50
 
     def documents(count):
@@ -135,17 +155,24 @@ def text(rng):
         explainer = riesz.Explainer(model, background, game=game, threads=1)
         ms, found = milliseconds(lambda: explainer(rows), len(rows), least=1)
         share = np.abs(found.residual).max() / np.abs(found.values).max()
-        print(f"{game:14} {d:4}  {'riesz, text: 10,000 support vectors':34} {ms:12.3f} {'':9}  {share:9.1e} (residual)")
+        print(
+            f"{game:14} {d:4}  {'riesz, text: 10,000 support vectors':34} {ms:12.3f} {'':9}  {share:9.1e} "
+            "(residual)"
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes only")
     quick = parser.parse_args().quick
     rng = np.random.default_rng(0)
     print(
-        f"riesz {riesz.__version__}, scikit-learn {sklearn.__version__}, shap {shap.__version__}, shapiq {version('shapiq')}, "
-        f"numpy {np.__version__}; one thread; Gaussian process with {N} points, batches of {BATCH} (50 interventional) rows, "
+        f"riesz {riesz.__version__}, scikit-learn {sklearn.__version__}, shap {shap.__version__}, shapiq "
+        f"{version('shapiq')}, "
+        f"numpy {np.__version__}; one thread; Gaussian process with {N} points, batches of {BATCH} (50 "
+        "interventional) rows, "
         f"{BACKGROUND} background rows"
     )
     print(f"{'game':14} {'d':>4}  {'method':34} {'ms a row':>12} {'/ riesz':>9}  {'error':>9}")

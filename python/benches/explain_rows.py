@@ -2,9 +2,9 @@
 
     python python/benches/explain_rows.py [--rows 10000000] [--landmarks 500] [--threads 2]
 
-18 correlated columns, the Gaussian kernel, a model of so many points. Files are written first, and not counted. CPU seconds and
-the peak of memory are those of a process that does nothing else; bytes are those of the parts.
-"""
+18 correlated columns, the Gaussian kernel, a model of so many points. Files are written first, and not
+counted. CPU seconds and the peak of memory are those of a process that does nothing else; bytes are those of
+the parts."""
 
 import argparse
 import json
@@ -66,10 +66,14 @@ def main():
         names = model.expansion_.feature_names
         for k, start in enumerate(range(0, n, 1_000_000)):
             x, _, _ = data(min(1_000_000, n - start), 100 + k)
-            pq.write_table(pa.table(dict(zip(names, x.T))), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17)
+            pq.write_table(
+                pa.table(dict(zip(names, x.T))), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17
+            )
         environment = {**os.environ, "RAYON_NUM_THREADS": str(options.threads)}
         command = [sys.executable, __file__, "--only", folder]
-        told = json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+        told = json.loads(
+            subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        )
     finally:
         shutil.rmtree(folder)
     print("{rows} rows, {parts} parts of {gb:.2f} GB".format(**told))

@@ -1,11 +1,10 @@
-"""Effects across studies against numpy: the effect at 200 doses with its joint covariance by cause, from factored kernel matrices
-on both sides; and whole fits, alone.
+"""Effects across studies against numpy: the effect at 200 doses with its joint covariance by cause, from
+factored kernel matrices on both sides; and whole fits, alone.
 
     .venv/bin/python python/benches/fusion.py
 
-Two studies of as many rows, one covariate, best hyper-parameters (``draws=0``) where numpy stands beside. Both sides take as many
-threads as ``--threads`` says.
-"""
+Two studies of as many rows, one covariate, best hyper-parameters (``draws=0``) where numpy stands beside.
+Both sides take as many threads as ``--threads`` says."""
 
 from __future__ import annotations
 
@@ -16,7 +15,9 @@ import time
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--quick", action="store_true", help="small sizes only")
-parser.add_argument("--large", action="store_true", help="10,000 rows as well, through 500 landmarks, without numpy")
+parser.add_argument(
+    "--large", action="store_true", help="10,000 rows as well, through 500 landmarks, without numpy"
+)
 arguments = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ[name] = str(arguments.threads)
@@ -45,7 +46,8 @@ def gram(a, b):
 
 
 class Plain:
-    """The same formulas: the recursion of one study over a Gaussian process, with the Bayesian bootstrap's part."""
+    """The same formulas: the recursion of one study over a Gaussian process, with the Bayesian bootstrap's
+    part."""
 
     def __init__(self, first, second):
         self.x, self.z, self.y = (first[name].to_numpy() for name in ("x", "z", "y"))
@@ -78,14 +80,18 @@ class Plain:
 
 def main():
     print(f"{arguments.threads} thread(s); 200 doses, mean and covariance by cause\n")
-    print("| rows of each study | numpy, ms | riesz, ms | ratio | whole fit, best, s | whole fit, 16 draws, s |")
+    print(
+        "| rows of each study | numpy, ms | riesz, ms | ratio | whole fit, best, s | whole fit, 16 draws, s |"
+    )
     print("|---|---|---|---|---|---|")
     sizes = (100, 500) if arguments.quick else (100, 500, 1000)
     for n in (*sizes, 10_000) if arguments.large else sizes:
         first, second = studies(n)
         spent, models = [], []
         for draws in (0, 16):
-            models.append(riesz.CausalFusion(treatment="x", outcome="t", adjust=["z"], draws=draws, random_state=0))
+            models.append(
+                riesz.CausalFusion(treatment="x", outcome="t", adjust=["z"], draws=draws, random_state=0)
+            )
             start = time.perf_counter()
             models[-1].fit([first, second])
             spent.append(time.perf_counter() - start)

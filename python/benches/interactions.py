@@ -2,15 +2,20 @@
 
     python python/benches/interactions.py [--quick]
 
-prints milliseconds a row, how many times as long the other takes, and the largest difference relative to the largest value.
-shapiq values all coalitions of a Gaussian process under the interventional game, with 50 background rows; numpy takes the exact
-Gauss-Legendre rule with ceil(d/2) nodes under the functional game, as weighted Gram matrices of relative differences, the best
-published form of it.
-"""
+prints milliseconds a row, how many times as long the other takes, and the largest difference relative to the
+largest value. shapiq values all coalitions of a Gaussian process under the interventional game, with 50
+background rows; numpy takes the exact Gauss-Legendre rule with ceil(d/2) nodes under the functional game, as
+weighted Gram matrices of relative differences, the best published form of it."""
 
 import os
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"):
+for name in (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+):
     os.environ[name] = "1"
 
 import argparse
@@ -33,7 +38,9 @@ N, BACKGROUND = 1000, 50
 def fitted(d, n=N):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(n, d))
-    model = GaussianProcessRegressor(RBF(np.sqrt(d)), alpha=0.5, optimizer=None).fit(X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2])
+    model = GaussianProcessRegressor(RBF(np.sqrt(d)), alpha=0.5, optimizer=None).fit(
+        X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+    )
     return model, rng.normal(size=(BACKGROUND, d)), rng.normal(size=(20, d))
 
 
@@ -66,7 +73,9 @@ def line(what, own, peer, ours, theirs):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--quick", action="store_true", help="one index and small sizes only")
     quick = arguments.parse_args().quick
     versions = f"riesz {riesz.__version__}, shapiq {version('shapiq')}, numpy {np.__version__}"

@@ -1,12 +1,13 @@
-"""Conjugate gradients through many landmarks: a pass over rows beside Falkon's in numpy, and whole fits beside direct ones.
+"""Conjugate gradients through many landmarks: a pass over rows beside Falkon's in numpy, and whole fits
+beside direct ones.
 
-    python python/benches/landmark_gradients.py [--rows 20000] [--landmarks 20000] [--threads 1] [--tolerance 1e-3] [--fit ROWS]
+    python python/benches/landmark_gradients.py [--rows 20000] [--landmarks 20000] [--threads 1] [--tolerance
+    1e-3] [--fit ROWS]
 
-18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1. A pass of riesz adds up whole numbers, of residuals
-in three slices, and has the same bits in any order; Falkon's is `Kᵀ(K v)` in blocks of f64. Both have distances by products;
---tolerance 1e-5 has riesz take differences. With --fit the command line fits so many rows from Parquet by either solver (riesz
-must be on the path, or RIESZ names it).
-"""
+18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1. A pass of riesz adds up whole
+numbers, of residuals in three slices, and has the same bits in any order; Falkon's is `Kᵀ(K v)` in blocks of
+f64. Both have distances by products; --tolerance 1e-5 has riesz take differences. With --fit the command line
+fits so many rows from Parquet by either solver (riesz must be on the path, or RIESZ names it)."""
 
 import argparse
 import json
@@ -31,7 +32,14 @@ def one_pass(n, m, threads, tolerance):
     def rows(count):
         return (names, [None] * D, np.asfortranarray(x[:count])), np.ascontiguousarray(y[:count, None]), None
 
-    job = {"landmarks": m, "ridge": RIDGE, "folds": 5, "intercept": True, "fixed_kernel": True, "corrections": 1}
+    job = {
+        "landmarks": m,
+        "ridge": RIDGE,
+        "folds": 5,
+        "intercept": True,
+        "fixed_kernel": True,
+        "corrections": 1,
+    }
     job = json.dumps(job | {"solver": "cg", "tolerance": tolerance, "seed": 0, "kind": "ridge"})
     survey = _core.survey_rows(job, rows(len(x)), None)
     tuned, _ = _core.tune_fit(job, survey, f"rbf(lengthscale={float(LENGTH)!r})", False)

@@ -1,16 +1,16 @@
-"""Kernel ridge regression through landmarks, beside scikit-learn's Nystroem and Ridge with the same landmarks, each in a process
-of its own.
+"""Kernel ridge regression through landmarks, beside scikit-learn's Nystroem and Ridge with the same
+landmarks, each in a process of its own.
 
     python python/benches/landmarks.py [--rows 100000] [--landmarks 2000] [--threads 1] [--parquet ROWS]
     python python/benches/landmarks.py --adult FOLDER --landmarks 1000
 
-18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1; error is against the noiseless truth. CPU seconds are
-those of the fit alone, memory is the peak of the process with the data in it. With --adult they are logistic regressions of the
-adult data (as in svm.py: 32,561 rows of 108 columns, ridge 1), by scikit-learn with the tolerance that it takes to reach the same
-objective and with its default, and the error is the share of wrong classes of the test rows. With
---parquet the command line fits so many rows from files, with a correction and its certificate, beside numpy on the same files:
-blocks of f64 products, Cholesky (riesz must be on the path, or RIESZ names it).
-"""
+18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1; error is against the noiseless
+truth. CPU seconds are those of the fit alone, memory is the peak of the process with the data in it. With
+--adult they are logistic regressions of the adult data (as in svm.py: 32,561 rows of 108 columns, ridge 1),
+by scikit-learn with the tolerance that it takes to reach the same objective and with its default, and the
+error is the share of wrong classes of the test rows. With --parquet the command line fits so many rows from
+files, with a correction and its certificate, beside numpy on the same files: blocks of f64 products, Cholesky
+(riesz must be on the path, or RIESZ names it)."""
 
 import argparse
 import json
@@ -49,7 +49,19 @@ def spent(act):
 
 def report(name, cpu, wall, error, landmarks, **more):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(json.dumps({"name": name, "cpu": cpu, "wall": wall, "gib": peak, "error": error, "landmarks": landmarks, **more}))
+    print(
+        json.dumps(
+            {
+                "name": name,
+                "cpu": cpu,
+                "wall": wall,
+                "gib": peak,
+                "error": error,
+                "landmarks": landmarks,
+                **more,
+            }
+        )
+    )
 
 
 def task(n, folder):
@@ -87,7 +99,10 @@ def by_riesz(n, m, points, adult):
     if adult:
         coef = np.ravel(model.expansion_.coef)
         norm = coef @ rbf_kernel(model.expansion_.points, gamma=1 / (2 * length**2)) @ coef
-        more = {"passes": model.n_iter_, "objective": loss(y, model.classes_, model.decision_function(x)) + 0.5 * ridge * norm}
+        more = {
+            "passes": model.n_iter_,
+            "objective": loss(y, model.classes_, model.decision_function(x)) + 0.5 * ridge * norm,
+        }
     report("riesz", cpu, wall, off(model.predict(new), truth), len(model.expansion_.points), **more)
 
 
@@ -108,9 +123,14 @@ def by_sklearn(n, m, points, adult, tol=1e-8):
     error = off(model.predict(features.transform(new)), truth)
     more = {}
     if adult:
-        objective = loss(y, model.classes_, model.decision_function(features.transform(x))) + 0.5 * ridge * (model.coef_**2).sum()
+        objective = (
+            loss(y, model.classes_, model.decision_function(features.transform(x)))
+            + 0.5 * ridge * (model.coef_**2).sum()
+        )
         more = {"passes": int(model.n_iter_[0]), "objective": objective}
-    report(f"Nystroem, tol {tol:g}" if adult else "Nystroem + Ridge", cpu, wall, error, len(landmarks), **more)
+    report(
+        f"Nystroem, tol {tol:g}" if adult else "Nystroem + Ridge", cpu, wall, error, len(landmarks), **more
+    )
 
 
 def by_numpy(folder, m, points):
@@ -170,7 +190,15 @@ def by_command(folder, m, threads, *more):
     """What the command line says of a fit to all rows of a folder, and what it took."""
     import riesz
 
-    fit = [os.environ.get("RIESZ", "riesz"), "--threads", str(threads), "fit", f"{folder}/rows", "--target", "y"]
+    fit = [
+        os.environ.get("RIESZ", "riesz"),
+        "--threads",
+        str(threads),
+        "fit",
+        f"{folder}/rows",
+        "--target",
+        "y",
+    ]
     fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", *more]
     fit += ["--kernel", f"rbf(lengthscale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
     start = time.perf_counter()
@@ -182,8 +210,17 @@ def by_command(folder, m, threads, *more):
         raise SystemExit(said)
     model = riesz.Expansion.load(f"{folder}/m.riesz")
     new, truth, _ = data(20_000, 2)
-    took = {"name": "riesz fit", "cpu": usage.ru_utime + usage.ru_stime, "wall": wall, "gib": usage.ru_maxrss / 1024**2}
-    return said, took | {"error": off(model.predict(new), truth), "landmarks": len(model.points), "model": model}
+    took = {
+        "name": "riesz fit",
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "wall": wall,
+        "gib": usage.ru_maxrss / 1024**2,
+    }
+    return said, took | {
+        "error": off(model.predict(new), truth),
+        "landmarks": len(model.points),
+        "model": model,
+    }
 
 
 def from_files(n, m, threads):
@@ -222,7 +259,9 @@ def main():
         name, rows, landmarks, points, *adult = options.only
         if name == "numpy":
             return by_numpy(rows, int(landmarks), points)
-        act = {"riesz": by_riesz, "sklearn": by_sklearn, "default": lambda *all: by_sklearn(*all, tol=1e-4)}[name]
+        act = {"riesz": by_riesz, "sklearn": by_sklearn, "default": lambda *all: by_sklearn(*all, tol=1e-4)}[
+            name
+        ]
         return act(int(rows), int(landmarks), points, *(adult or [None]))
     if options.parquet:
         print(f"{options.parquet} rows from Parquet, {D} columns, {options.threads} thread(s)")
@@ -230,7 +269,12 @@ def main():
     rows = "adult" if options.adult else f"{options.rows} rows, {D} columns"
     print(f"{rows}, {options.threads} thread(s)")
     with tempfile.TemporaryDirectory() as folder:
-        same = (options.rows, options.landmarks, f"{folder}/points.npy", *([options.adult] if options.adult else []))
+        same = (
+            options.rows,
+            options.landmarks,
+            f"{folder}/points.npy",
+            *([options.adult] if options.adult else []),
+        )
         names = ("riesz", "sklearn", *(["default"] if options.adult else []))
         shown([own(name, *same, threads=options.threads) for name in names])
 

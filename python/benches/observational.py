@@ -3,8 +3,8 @@
     .venv/bin/python python/benches/observational.py
 
 The reference computes the per-feature kernel matrices once, multiplies those of a coalition, factors
-``K_S + n ridge I`` with LAPACK once for all rows, and weighs all coalitions: no loop over rows. The same model, rows and threads.
-"""
+``K_S + n ridge I`` with LAPACK once for all rows, and weighs all coalitions: no loop over rows. The same
+model, rows and threads."""
 
 from __future__ import annotations
 
@@ -72,10 +72,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, one repetition")
     quick = parser.parse_args().quick
-    print(f"riesz {riesz.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, {os.cpu_count()} cores, all threads")
+    print(
+        f"riesz {riesz.__version__}, numpy {np.__version__}, scipy {scipy.__version__}, {os.cpu_count()} "
+        "cores, all threads"
+    )
     print("| n | d | coalitions | rows | numpy, s | riesz, s | times faster | largest difference |")
     print("|---|---|---|---|---|---|---|---|")
-    sizes = [(100, 5, 10)] if quick else [(500, 6, 100), (500, 10, 100), (1000, 8, 100), (3000, 2, 100), (3000, 2, 3000)]
+    sizes = (
+        [(100, 5, 10)]
+        if quick
+        else [(500, 6, 100), (500, 10, 100), (1000, 8, 100), (3000, 2, 100), (3000, 2, 3000)]
+    )
     for n, d, r in sizes:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(n, d))
@@ -85,10 +92,16 @@ def main():
         rows = X[:r] + 0.01
         explain = lambda: riesz.Explainer(model, game=riesz.Observational(ridge=ridge))(rows).values
         repetitions = 1 if quick else 3
-        theirs, expected = best(lambda: reference(X, model.dual_coef_, gamma, rows, ridge), repetitions if n < 3000 else 1)
+        theirs, expected = best(
+            lambda: reference(X, model.dual_coef_, gamma, rows, ridge), repetitions if n < 3000 else 1
+        )
         ours, found = best(explain, repetitions)
         difference = np.abs(found - expected).max()
-        print(f"| {n} | {d} | {1 << d} | {r} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.1f} | {difference:.1e} |", flush=True)
+        print(
+            f"| {n} | {d} | {1 << d} | {r} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.1f} | "
+            f"{difference:.1e} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

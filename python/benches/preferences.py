@@ -2,11 +2,10 @@
 
     .venv/bin/python python/benches/preferences.py
 
-Bradley and Terry's model beside choix and scikit-learn on the sparse design matrix; the fit through landmarks beside the same
-Newton steps with conjugate gradients in numpy, without a preconditioner; Laplace's evidence and its gradient beside the plain
-formulas; duels explained beside tables of items in numpy, and along random orders beside exact values. One thread on all
-sides, unless the environment says otherwise.
-"""
+Bradley and Terry's model beside choix and scikit-learn on the sparse design matrix; the fit through landmarks
+beside the same Newton steps with conjugate gradients in numpy, without a preconditioner; Laplace's evidence
+and its gradient beside the plain formulas; duels explained beside tables of items in numpy, and along random
+orders beside exact values. One thread on all sides, unless the environment says otherwise."""
 
 from __future__ import annotations
 
@@ -49,13 +48,17 @@ def bradley_terry(n=40_000, N=800):
     _, left, right, won = data(n, N, 3)
     pairs = np.column_stack([left, right])
     signs = np.concatenate([np.ones(n), -np.ones(n)])
-    design = coo_array((signs, (np.tile(np.arange(n), 2), np.concatenate([left, right]))), shape=(n, N)).tocsr()
+    design = coo_array(
+        (signs, (np.tile(np.arange(n), 2), np.concatenate([left, right]))), shape=(n, N)
+    ).tocsr()
     rows, ridge = [], 0.1
     fit = riesz.PreferenceClassifier("bradley_terry", ridge=ridge)
     ms, model = milliseconds(lambda: fit.fit(np.zeros((N, 1)), pairs, outcome=won), 1)
     own = np.array([model.abilities_[i] for i in range(N)])
     rows.append(("riesz", ms, "with standard deviations"))
-    ms, found = milliseconds(lambda: LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-8).fit(design, won), 1)
+    ms, found = milliseconds(
+        lambda: LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-8).fit(design, won), 1
+    )
     rows.append(("scikit-learn (lbfgs, sparse)", ms, f"differs by {np.abs(found.coef_[0] - own).max():.0e}"))
     try:
         import choix
@@ -66,7 +69,9 @@ def bradley_terry(n=40_000, N=800):
         ms, found = milliseconds(lambda: choix.ilsr_pairwise(N, wins, alpha=1e-3), 1, least=1)
         rows.append(("choix ILSR", ms, f"correlation {np.corrcoef(found, own)[0, 1]:.4f} (another penalty)"))
         # choix takes a penalty of alpha β².
-        ms, found = milliseconds(lambda: choix.opt_pairwise(N, wins, alpha=ridge / 2, method="Newton-CG"), 1, least=1)
+        ms, found = milliseconds(
+            lambda: choix.opt_pairwise(N, wins, alpha=ridge / 2, method="Newton-CG"), 1, least=1
+        )
         rows.append(("choix Newton-CG", ms, f"differs by {np.abs(found - own).max():.0e}"))
     told(f"Bradley-Terry, {n:,} duels among {N} items", rows)
 
@@ -134,7 +139,9 @@ def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
 
     ms, (g, products) = milliseconds(plain, 1, least=1)
     apart = np.abs(expit(g) - expit(own)).max()
-    rows.append(("numpy", ms, f"to 1e-6, {products} products; probabilities differ by {apart:.0e} (other landmarks)"))
+    rows.append(
+        ("numpy", ms, f"to 1e-6, {products} products; probabilities differ by {apart:.0e} (other landmarks)")
+    )
     drawn = riesz.PreferenceClassifier(**how, n_draws=8)
     ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, least=1)
     rows.append(("riesz with 8 draws", ms, ""))
@@ -191,7 +198,9 @@ def evidence(sizes=(500, 1000, 2000), N=400, d=6):
         given = (names, levels, X), (left.tolist(), right.tolist(), won.tolist(), None)
         ms, own = milliseconds(lambda: _core.preference_evidence(text, *given, [2.25, 2.25]), 1)
         rows.append((f"riesz, {n} pairs", ms, ""))
-        ms, (value, gradient) = milliseconds(lambda: evidence_in_numpy(X, left, right, won, [2.0] * d, 2.25, 2.25), 1)
+        ms, (value, gradient) = milliseconds(
+            lambda: evidence_in_numpy(X, left, right, won, [2.0] * d, 2.25, 2.25), 1
+        )
         # Behind the shares comes the kernel's scale, which is fixed.
         apart = max(abs(value - own[0]), np.abs(gradient - np.delete(own[1], 2)).max())
         rows.append((f"numpy, {n} pairs", ms, f"differs by {apart:.0e}"))
@@ -218,7 +227,9 @@ def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
         if game == "paired":
             means = (rest[u] * rest[v]).mean(axis=1) * A[u, v]
             lone = [there[0] * rest.mean(axis=1)[:, None], there[1] * rest.mean(axis=1)[:, None]]
-            out[:, mask] = (there[0][u] * there[1][v] * means[:, None]).sum(axis=0) + c @ lone[0] - c @ lone[1]
+            out[:, mask] = (
+                (there[0][u] * there[1][v] * means[:, None]).sum(axis=0) + c @ lone[0] - c @ lone[1]
+            )
             continue
         if game == "observational" and on.any() and not on.all():
             gram = known[0][:, :, on].prod(axis=2) + ridge * len(X) * np.eye(len(X))
@@ -236,7 +247,9 @@ def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
 def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
     rng = np.random.default_rng(0)
     X, pairs = rng.normal(size=(N, d)), rng.integers(N, size=(n, 2))
-    model = riesz.PreferenceClassifier(kernel=RBF([2.0] * d), optimizer=None).fit(X, pairs[pairs[:, 0] != pairs[:, 1]])
+    model = riesz.PreferenceClassifier(kernel=RBF([2.0] * d), optimizer=None).fit(
+        X, pairs[pairs[:, 0] != pairs[:, 1]]
+    )
     left, right = X[rng.integers(N, size=Q)], X[rng.integers(N, size=Q)]
     subsets = (np.arange(2**d)[:, None] >> np.arange(d) & 1).sum(axis=1)
     rows = []
@@ -267,7 +280,11 @@ def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
         off = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()
         note = "" if count is None else f"off by {100 * off:.1f} % of the mean size (root mean square)"
         rows.append((f"riesz, {'exact' if count is None else f'{count} random orders'}", ms / Q, note))
-    told(f"One of {Q} duels explained, game paired, {landmarks} landmarks, {d} features, {background} background items", rows)
+    told(
+        f"One of {Q} duels explained, game paired, {landmarks} landmarks, {d} features, {background} "
+        "background items",
+        rows,
+    )
 
 
 if __name__ == "__main__":

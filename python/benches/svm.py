@@ -1,12 +1,12 @@
-"""Support vector classification of the adult data by riesz, scikit-learn (LIBSVM) and scikit-learn-intelex (oneDAL).
+"""Support vector classification of the adult data by riesz, scikit-learn (LIBSVM) and scikit-learn-intelex
+(oneDAL).
 
     .venv/bin/python python/benches/svm.py FOLDER              # --sizes 5000 for a small one only
 
-FOLDER has adult_train.csv and adult_test.csv (UCI Adult with a header). Categories are one-hot columns, numbers are standardised:
-108 columns. Each fit is a process of its own with one thread; its CPU time is that of the fit alone, its peak memory is shown
-with what the process held before the fit. Decision values of 2,000 test rows are compared with scikit-learn's. Without
-scikit-learn-intelex its lines are missing.
-"""
+FOLDER has adult_train.csv and adult_test.csv (UCI Adult with a header). Categories are one-hot columns,
+numbers are standardised: 108 columns. Each fit is a process of its own with one thread; its CPU time is that
+of the fit alone, its peak memory is shown with what the process held before the fit. Decision values of 2,000
+test rows are compared with scikit-learn's. Without scikit-learn-intelex its lines are missing."""
 
 from __future__ import annotations
 
@@ -28,14 +28,21 @@ GAMMA = 0.02
 
 def adult(folder: Path, n: int | None = None, tested: int | None = 2000) -> tuple[np.ndarray, ...]:
     """The first n rows and their labels, and test rows with theirs."""
-    train, test = (pd.read_csv(folder / f"adult_{part}.csv", skipinitialspace=True) for part in ("train", "test"))
+    train, test = (
+        pd.read_csv(folder / f"adult_{part}.csv", skipinitialspace=True) for part in ("train", "test")
+    )
     y, right = (rows.pop("income").str.startswith(">").to_numpy() for rows in (train, test))
     numbers = [c for c in train if train[c].dtype.kind in "if"]
     center, scale = train[numbers].mean(), train[numbers].std(ddof=0)
     train[numbers], test[numbers] = (train[numbers] - center) / scale, (test[numbers] - center) / scale
     train = pd.get_dummies(train, dtype=float)
     test = pd.get_dummies(test.iloc[:tested], dtype=float).reindex(columns=train.columns, fill_value=0.0)
-    return np.ascontiguousarray(train.to_numpy()[:n]), y[:n], np.ascontiguousarray(test.to_numpy()), right[:tested]
+    return (
+        np.ascontiguousarray(train.to_numpy()[:n]),
+        y[:n],
+        np.ascontiguousarray(test.to_numpy()),
+        right[:tested],
+    )
 
 
 def gibibytes() -> float:
@@ -58,14 +65,18 @@ def run(folder: Path, n: int, c: float, way: str) -> None:
 
 
 def measured(folder: Path, n: int, c: float, way: str) -> np.ndarray:
-    one = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"], "1")
+    one = dict.fromkeys(
+        ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"], "1"
+    )
     command = [sys.executable, __file__, str(folder), "--run", str(n), str(c), way]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env={**os.environ, **one})
     return np.frombuffer(done.stdout[-8 * 2004 :])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--run", nargs=3, metavar=("N", "C", "WAY"), help=argparse.SUPPRESS)
     parser.add_argument("--sizes", type=int, nargs="*", default=[5000, 20_000, 32_561])
@@ -77,7 +88,10 @@ def main() -> None:
         return run(options.folder, int(n), float(c), way)
     missing = [way for way in options.ways if find_spec(WAYS[way]) is None]
     ways = [way for way in options.ways if way not in missing]
-    print(f"adult, 108 columns, gamma = {GAMMA}, one thread" + "".join(f"; {way} is not installed" for way in missing))
+    print(
+        f"adult, 108 columns, gamma = {GAMMA}, one thread"
+        + "".join(f"; {way} is not installed" for way in missing)
+    )
     print("| n | C | way | CPU s | GiB before | GiB at most | support vectors | largest difference |")
     print("|---|---|---|---|---|---|---|---|")
     for n in options.sizes:
@@ -88,7 +102,8 @@ def main() -> None:
                 decisions, (support, seconds, before, peak) = numbers[:-4], numbers[-4:]
                 first = decisions if first is None else first
                 difference = np.abs(decisions - first).max()
-                row = f"| {n} | {c:g} | {way} | {seconds:.2f} | {before:.2f} | {peak:.2f} | {support:.0f} | {difference:.1e} |"
+                row = f"| {n} | {c:g} | {way} | {seconds:.2f} | {before:.2f} | {peak:.2f} "
+                row += f"| {support:.0f} | {difference:.1e} |"
                 print(row, flush=True)
     return None
 

@@ -43,11 +43,19 @@ if TYPE_CHECKING:
     from .aggregate import AggregateGaussianProcess
     from .clusters import PreferenceClusters
     from .counts import AggregateCountProcess
-    from .estimators import SVC, SVR, GaussianProcessClassifier, GaussianProcessRegressor, KernelLogisticRegression, KernelRidge
+    from .estimators import (
+        SVC,
+        SVR,
+        GaussianProcessClassifier,
+        GaussianProcessRegressor,
+        KernelLogisticRegression,
+        KernelRidge,
+    )
     from .fusion import CausalEstimate, CausalFusion, MediatorShares
     from .preference import PreferenceClassifier
 
-#: Names of modules that import scikit-learn, which takes longer than all the rest: loaded when they are asked for.
+#: Names of modules that import scikit-learn, which takes longer than all the rest: loaded when they are asked
+#: for.
 _LAZY = {
     "AggregateGaussianProcess": "aggregate",
     "PreferenceClusters": "clusters",

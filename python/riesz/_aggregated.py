@@ -1,4 +1,5 @@
-"""What is known by one set of hyper-parameters of a model of aggregates, and what targets say of each other."""
+"""What is known by one set of hyper-parameters of a model of aggregates, and what targets say of each
+other."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class LeftOut:
     std: np.ndarray
     #: The logarithms of their densities, or of counts of their probabilities.
     log_density: np.ndarray
-    #: By how many standard deviations targets are off; of counts, which are skew, the normal scores of their places among those
-    #: expected.
+    #: By how many standard deviations targets are off; of counts, which are skew, the normal scores of their
+    #: places among those expected.
     score: np.ndarray
 
     @property
@@ -56,11 +57,19 @@ class LeftOut:
         """One line a target: ``bag, target, mean, std, error, score, log_density``."""
         import pandas
 
-        columns = {"target": self.target, "mean": self.mean, "std": self.std, "error": self.error, "score": self.score}
+        columns = {
+            "target": self.target,
+            "mean": self.mean,
+            "std": self.std,
+            "error": self.error,
+            "score": self.score,
+        }
         return pandas.DataFrame({"bag": self.bags, **columns, "log_density": self.log_density})
 
     def __repr__(self) -> str:
-        told = f"rmse {self.rmse:.4g}, coverage {self.coverage:.2f} of .95, mean log density {self.density:.4g}"
+        told = (
+            f"rmse {self.rmse:.4g}, coverage {self.coverage:.2f} of .95, mean log density {self.density:.4g}"
+        )
         return f"<riesz.LeftOut: {len(self.bags)} targets, {told}>"
 
 
@@ -86,8 +95,11 @@ class Component:
         """The prior mean."""
         return float(self.expansion.intercept[0])
 
-    def shares(self, cells: np.ndarray, row: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """The parts of targets in predictions; each membership is of ``row`` in ``bag`` with one of ``weights``."""
+    def shares(
+        self, cells: np.ndarray, row: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray
+    ) -> np.ndarray:
+        """The parts of targets in predictions; each membership is of
+        ``row`` in ``bag`` with one of ``weights``."""
         if self.sensitivities is None:
             raise ValueError("shares are those of exact fits: leave inducing out")
         (moved, constants), core = self.sensitivities, self.expansion._core
@@ -114,8 +126,8 @@ def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
 def mixture(
     weights: list[float], means: np.ndarray, variances: np.ndarray, log: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, standard deviation and logarithm of the density of each target given the others, of sets of hyper-parameters with
-    these weights, (sets, targets), and what sets count for each."""
+    """Mean, standard deviation and logarithm of the density of each target given the others, of sets of
+    hyper-parameters with these weights, (sets, targets), and what sets count for each."""
     # Dividing by what each says of the target itself takes that target out of its weight.
     without = np.log(weights)[:, None] - log
     most = without.max(axis=0)

@@ -62,11 +62,15 @@ def one(rows: Rows, what: str) -> Rows:
     return rows
 
 
-def estimated(told: Any, what: str, asked: Asked, draw: Callable[[int, int], np.ndarray] | None = None) -> CausalEstimate:
+def estimated(
+    told: Any, what: str, asked: Asked, draw: Callable[[int, int], np.ndarray] | None = None
+) -> CausalEstimate:
     """What the core tells."""
     mean, cov, parts, standing, supported = told
     stands = {name: np.array(own) for name, own in standing}
-    return CausalEstimate(what, cells_of(asked.at), np.array(mean), cov, dict(parts), stands, np.array(supported), draw)
+    return CausalEstimate(
+        what, cells_of(asked.at), np.array(mean), cov, dict(parts), stands, np.array(supported), draw
+    )
 
 
 def on_whom(
@@ -83,12 +87,14 @@ def on_whom(
         return fused, ""
     if columns.passive:
         raise ValueError(
-            f"{named[0]}: both studies share {_listed(columns.passive)}, on which {columns.outcome} depends, and then the effect "
+            f"{named[0]}: both studies share {_listed(columns.passive)}, on which {columns.outcome} depends, "
+            "and then the effect "
             "on others than the people of study 1 is not computed yet"
         )
     if not columns.others:
         raise ValueError(
-            f"{named[0]}: the effect is not averaged over covariates ({columns.follows}), and so is the same for all"
+            f"{named[0]}: the effect is not averaged over covariates ({columns.follows}), and so is the same "
+            "for all"
         )
     if among is not None:
         rows = one(columns.treated(among, "among"), "among")

@@ -58,7 +58,8 @@ class Members(NamedTuple):
             at = _missing_at(cells)
             if at is not None:
                 raise ValueError(
-                    f"rows is {cells[at]} in row {self.place[at]} (from 0) of column '{name}', in bag '{self.bag[at]}': "
+                    f"rows is {cells[at]} in row {self.place[at]} (from 0) of column '{name}', in bag "
+                    f"'{self.bag[at]}': "
                     "fill the value in or remove the row"
                 )
 
@@ -128,7 +129,8 @@ def rows_of_bags(rows: Any, asked: Asked) -> Members:
         weight = _numbers(_cells(rows, asked.weight, "rows", "weight", count), "weight")
         for i in np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))[:1]:
             raise ValueError(
-                f"weight is {weight[i]} in row {i} (from 0), of bag '{bags[i]}': weights are numbers that are not negative"
+                f"weight is {weight[i]} in row {i} (from 0), of bag '{bags[i]}': weights are numbers that "
+                "are not negative"
             )
         if not weight.any():
             raise ValueError("weight is 0 in every row: at least one row must have a positive weight")
@@ -137,11 +139,15 @@ def rows_of_bags(rows: Any, asked: Asked) -> Members:
         called = [_text(cell) for cell in _cells(rows, asked.row, "rows", "row", count)]
     given = names_of(rows)
     if given is not None:
-        wanted = [name for name in given if name not in named] if asked.features is None else list(asked.features)
+        wanted = (
+            [name for name in given if name not in named] if asked.features is None else list(asked.features)
+        )
         _known(wanted, given, "rows")
         rows = rows[[rows.columns[given.index(name)] for name in wanted]]
     elif asked.features is not None:
-        raise ValueError("features are names of columns, and rows have none: give a data frame, or these columns alone")
+        raise ValueError(
+            "features are names of columns, and rows have none: give a data frame, or these columns alone"
+        )
     return _without_zero_weights(Members(rows, bags, weight, list(range(count)), called))
 
 
@@ -158,7 +164,9 @@ def _without_zero_weights(members: Members) -> Members:
     return members.take(kept.tolist())
 
 
-def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, drop_unmatched: bool) -> Tables:
+def read_tables(
+    rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, drop_unmatched: bool
+) -> Tables:
     """The two tables, joined; ``operator`` and ``sums`` are the estimator's."""
     members, bags = rows_of_bags(rows, asked), collected(bags)
     names, values, frame = _targets(bags, asked)
@@ -170,7 +178,8 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
         raise ValueError("operator = 'matched' takes no mediators: leave them out, or take operator='auto'")
     if not mediators and operator not in ("auto", "matched"):
         raise ValueError(
-            f"operator = {operator!r} takes mediators: name the columns of bags that tell what all bags have in common"
+            f"operator = {operator!r} takes mediators: name the columns of bags that tell what all bags have "
+            "in common"
         )
     join = lambda mediated: _core.join_bags(members.bag, names, found.tolist(), mediated, drop_unmatched)
     used, bag, with_rows, targets, own, notes = join(bool(mediators))
@@ -184,7 +193,9 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
     of_rows, of_mediators = _split_choices(asked.choices, members.rows, mediators)
     categories = read_categories(members.rows, of_rows, "rows")
     if categories is None:
-        called = names_of(members.rows) or numbered(np.shape(members.rows)[1] if np.ndim(members.rows) == 2 else 0)
+        called = names_of(members.rows) or numbered(
+            np.shape(members.rows)[1] if np.ndim(members.rows) == 2 else 0
+        )
         categories = Rows(called, [None] * len(called), as_numbers(members.rows, called, "rows"))
     categories, row = _once(categories, members)
     called = [names[b] for b in targets]
@@ -199,7 +210,9 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
         values=values[targets],
         own=own,
         known=_known_variances(frame, asked.se, called, targets, len(names)),
-        mediators=_mediators(frame, mediators, names, with_rows, targets, of_mediators) if mediators else None,
+        mediators=_mediators(frame, mediators, names, with_rows, targets, of_mediators)
+        if mediators
+        else None,
         trials=None
         if asked.trials is None
         else _numbers(_cells(frame, asked.trials, "bags", "trials", len(names)), "trials")[targets],
@@ -211,12 +224,16 @@ def read_tables(rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, d
     return tables
 
 
-def _split_choices(choices: ColumnTypes | None, rows: Any, mediators: list[str]) -> tuple[ColumnTypes, ColumnTypes]:
+def _split_choices(
+    choices: ColumnTypes | None, rows: Any, mediators: list[str]
+) -> tuple[ColumnTypes, ColumnTypes]:
     """The stated types of columns of the rows, and those of mediators."""
     names = names_of(rows) or []
     check_column_types(choices, [*names, *mediators], "the tables")
     stated = dict(choices or {})
-    return {n: t for n, t in stated.items() if n in names}, {n: t for n, t in stated.items() if n in mediators}
+    return {n: t for n, t in stated.items() if n in names}, {
+        n: t for n, t in stated.items() if n in mediators
+    }
 
 
 def points_of(inducing: Any, tables: Tables) -> Any:
@@ -228,7 +245,9 @@ def points_of(inducing: Any, tables: Tables) -> Any:
     return tables.rows.names, tables.rows.levels, cells
 
 
-def check_choices(choices: Sequence[tuple[str, Any, tuple[str, ...]]], kernels: Sequence[tuple[str, Any]]) -> None:
+def check_choices(
+    choices: Sequence[tuple[str, Any, tuple[str, ...]]], kernels: Sequence[tuple[str, Any]]
+) -> None:
     """Refuses values that are none of those known, and what is no kernel."""
     for name, value, known in choices:
         if value not in known:
@@ -283,7 +302,8 @@ def _once(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
     differ = np.argwhere(rows.numbers != rows.numbers[first][row])
     for i, j in differ[:1]:
         raise ValueError(
-            f"row '{members.row[i]}' is in bag '{members.bag[first[row[i]]]}' and in bag '{members.bag[i]}' with another "
+            f"row '{members.row[i]}' is in bag '{members.bag[first[row[i]]]}' and in bag '{members.bag[i]}' "
+            "with another "
             f"'{rows.names[j]}': a row has the same covariates in all of its bags"
         )
     return rows._replace(numbers=np.ascontiguousarray(rows.numbers[first])), row
@@ -294,7 +314,8 @@ def _targets(bags: Any, asked: Asked) -> tuple[list[str], np.ndarray, Any]:
     if names_of(bags) is not None:
         if asked.target is None:
             raise ValueError(
-                f"target = None: it is the column of bags that is learnt from; they have: {_listed(names_of(bags) or [])}"
+                "target = None: it is the column of bags that is learnt from; they have: "
+                f"{_listed(names_of(bags) or [])}"
             )
         if isinstance(asked.bag, str):
             names = _cells(bags, asked.bag, "bags", "bag", len(bags))
@@ -303,7 +324,10 @@ def _targets(bags: Any, asked: Asked) -> tuple[list[str], np.ndarray, Any]:
         values, frame = _cells(bags, asked.target, "bags", "target", len(bags)), bags
     else:
         if asked.target is not None:
-            raise ValueError(f"target = {asked.target!r}: bags have no columns, and are the targets themselves: leave it out")
+            raise ValueError(
+                f"target = {asked.target!r}: bags have no columns, and are the targets themselves: leave it "
+                "out"
+            )
         names = np.asarray(bags.index) if hasattr(bags, "iloc") else np.arange(len(bags))
         values, frame = np.asarray(bags), None
         if values.ndim != 1:
@@ -314,17 +338,26 @@ def _targets(bags: Any, asked: Asked) -> tuple[list[str], np.ndarray, Any]:
     return [_text(name) for name in names], _numbers(values, "target"), frame
 
 
-def _known_variances(frame: Any, se: Any, called: list[str], targets: list[int], count: int) -> np.ndarray | None:
+def _known_variances(
+    frame: Any, se: Any, called: list[str], targets: list[int], count: int
+) -> np.ndarray | None:
     if se is None:
         return None
     errors = _numbers(_cells(frame, se, "bags", "se", count), "se")[targets]
     for t in np.flatnonzero(~((errors >= 0) & np.isfinite(errors)))[:1]:
-        raise ValueError(f"se is {errors[t]} of bag '{called[t]}': standard errors are not negative; 0 where there is none")
+        raise ValueError(
+            f"se is {errors[t]} of bag '{called[t]}': standard errors are not negative; 0 where there is none"
+        )
     return errors**2
 
 
 def _mediators(
-    frame: Any, wanted: list[str], names: list[str], with_rows: list[int], targets: list[int], choices: ColumnTypes
+    frame: Any,
+    wanted: list[str],
+    names: list[str],
+    with_rows: list[int],
+    targets: list[int],
+    choices: ColumnTypes,
 ) -> tuple[Rows, Rows, None]:
     """Mediators of bags with rows and of targets."""
     given = names_of(frame)
@@ -336,20 +369,31 @@ def _mediators(
     for name, (cells, _) in zip(wanted, _columns(rows, "bags")[1]):
         at = _missing_at(cells)
         if at is not None:
-            raise ValueError(f"mediator '{name}' is {cells[at]} of bag '{names[used[at]]}': fill the value in or remove the bag")
+            raise ValueError(
+                f"mediator '{name}' is {cells[at]} of bag '{names[used[at]]}': fill the value in or remove "
+                "the bag"
+            )
         if len({_text(cell) for cell in cells}) == 1:
-            raise ValueError(f"mediator '{name}' is {cells[0]} of all bags, so it ties none to others: leave it out")
-    found = read_categories(rows, choices, "bags") or Rows(wanted, [None] * len(wanted), as_numbers(rows, wanted, "bags"))
+            raise ValueError(
+                f"mediator '{name}' is {cells[0]} of all bags, so it ties none to others: leave it out"
+            )
+    found = read_categories(rows, choices, "bags") or Rows(
+        wanted, [None] * len(wanted), as_numbers(rows, wanted, "bags")
+    )
     place = {b: k for k, b in enumerate(used)}
     of = lambda some: found._replace(numbers=np.ascontiguousarray(found.numbers[[place[b] for b in some]]))
     return of(with_rows), of(targets), None
 
 
-def _totals(frame: Any, total: Any, names: list[str], targets: list[int], own: list[int | None]) -> list[float]:
-    """Of targets that are sums and have no rows, the sums of their weights; 1 for others, which are not read."""
+def _totals(
+    frame: Any, total: Any, names: list[str], targets: list[int], own: list[int | None]
+) -> list[float]:
+    """Of targets that are sums and have no rows, the sums of their weights; 1 for others, which are not
+    read."""
     if total is None:
         raise ValueError(
-            "aggregate = 'sum': a sum that mediators predict takes total=, the column of bags with the sum of its weights "
+            "aggregate = 'sum': a sum that mediators predict takes total=, the column of bags with the sum "
+            "of its weights "
             "(people, area)"
         )
     found = _numbers(_cells(frame, total, "bags", "total", len(names)), "total")[targets]
@@ -364,7 +408,9 @@ def _cells(frame: Any, column: Any, what: str, name: str, count: int) -> np.ndar
     if isinstance(column, str):
         given = names_of(frame)
         if given is None:
-            raise ValueError(f"{name} = {column!r}: {what} have no names of columns: give the cells themselves, one each")
+            raise ValueError(
+                f"{name} = {column!r}: {what} have no names of columns: give the cells themselves, one each"
+            )
         index = getattr(frame, "index", None)
         if column not in given and getattr(index, "name", None) == column:
             return np.asarray(index)
@@ -374,7 +420,9 @@ def _cells(frame: Any, column: Any, what: str, name: str, count: int) -> np.ndar
         found = column
     cells = np.asarray(found.to_numpy() if hasattr(found, "to_numpy") else found)
     if cells.shape != (count,):
-        raise ValueError(f"{name} has the shape {cells.shape}: it is a column of {what}, or one for each of these {count}")
+        raise ValueError(
+            f"{name} has the shape {cells.shape}: it is a column of {what}, or one for each of these {count}"
+        )
     return cells
 
 
@@ -404,5 +452,7 @@ def _missing_at(cells: np.ndarray) -> int | None:
     if cells.dtype.kind in "fiub":
         gone = np.flatnonzero(~np.isfinite(cells))
         return int(gone[0]) if len(gone) else None
-    nothing = lambda cell: is_missing(cell) or isinstance(cell, (float, np.floating)) and not np.isfinite(cell)
+    nothing = lambda cell: (
+        is_missing(cell) or isinstance(cell, (float, np.floating)) and not np.isfinite(cell)
+    )
     return next((i for i, cell in enumerate(cells) if nothing(cell)), None)

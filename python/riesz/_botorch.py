@@ -1,9 +1,9 @@
-"""What BoTorch's models do besides a Gaussian process: transforms of inputs and outcomes, and several outputs.
+"""What BoTorch's models do besides a Gaussian process: transforms of inputs and outcomes, and several
+outputs.
 
-An input transform is undone as the steps of a pipeline are: each column that it makes is owned by the user's columns
-that it is made of. An affine outcome transform changes the units of an expansion. Attributes are read by name, so that
-nothing of BoTorch is imported.
-"""
+An input transform is undone as the steps of a pipeline are: each column that it makes is owned by the user's
+columns that it is made of. An affine outcome transform changes the units of an expansion. Attributes are read
+by name, so that nothing of BoTorch is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ._imported import Owner
 
 #: What is explained of a model of logarithms.
 LOG_MEAN = (
-    "posterior mean of the logarithm of the outcome (the outcome transform Log is not undone: of its exponential there are no "
+    "posterior mean of the logarithm of the outcome (the outcome transform Log is not undone: of its "
+    "exponential there are no "
     "exact values)"
 )
 
@@ -35,14 +36,18 @@ def single_outputs(model: Any) -> list[Any]:
         return [model.subset_output([output]) for output in range(count)]
     except Exception as error:
         # Multi-task models have errors of BoTorch's own, and some processes cannot be copied.
-        raise UnsupportedModelError(f"the outputs of the {type(model).__name__} are no models of their own: {error}") from None
+        raise UnsupportedModelError(
+            f"the outputs of the {type(model).__name__} are no models of their own: {error}"
+        ) from None
 
 
-# Inputs ------------------------------------------------------------------------------------------------------------
+# Inputs
+# ------------------------------------------------------------------------------------------------------------
 
 
 def input_owners(transform: Any, width: int) -> list[Owner]:
-    """The user's column, or columns, that each column is computed from which a transform makes of ``width`` columns."""
+    """The user's column, or columns, that each column is computed from which a transform makes of ``width``
+    columns."""
     made = _owners(transform, [(j,) for j in range(width)])
     return [own[0] if len(own) == 1 else own for own in made]
 
@@ -55,7 +60,8 @@ def _owners(transform: Any, own: Owners) -> Owners:
     found = _INPUTS.get(type(transform).__name__) if known else None
     if found is None:
         raise UnsupportedModelError(
-            f"the input transform {type(transform).__name__} is not known to compute each of its columns from some input columns "
+            f"the input transform {type(transform).__name__} is not known to compute each of its columns "
+            "from some input columns "
             f"alone, as {', '.join(_INPUTS)} are"
         )
     return found(transform, own)
@@ -118,7 +124,8 @@ _INPUTS: dict[str, Callable[[Any, Owners], Owners]] = {
 }
 
 
-# Outcomes ----------------------------------------------------------------------------------------------------------
+# Outcomes
+# ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,8 @@ def outcome_of(model: Any) -> Outcome:
     for part in reversed(chain[1:] if is_log else chain):
         if not _is(part, "Standardize") or part.means.numel() != 1:
             raise UnsupportedModelError(
-                f"the outcome of the {type(model).__name__} is transformed by {type(part).__name__}, which is not undone "
+                f"the outcome of the {type(model).__name__} is transformed by {type(part).__name__}, which "
+                "is not undone "
                 "exactly, as Standardize is"
             )
         mean, deviation = part.means.item(), part.stdvs.item()

@@ -6,7 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-_READABLE = "a graph is text, a directed graph of networkx, pgmpy, DoWhy, y0 or ananke, or an adjacency matrix as a data frame"
+_READABLE = (
+    "a graph is text, a directed graph of networkx, pgmpy, DoWhy, y0 or ananke, or an adjacency matrix as a "
+    "data frame"
+)
 
 
 def graph_text(graph: Any) -> str:
@@ -31,7 +34,9 @@ def graph_text(graph: Any) -> str:
 
 
 def _is_networkx(graph: Any) -> bool:
-    return callable(getattr(graph, "is_directed", None)) and hasattr(graph, "edges") and hasattr(graph, "nodes")
+    return (
+        callable(getattr(graph, "is_directed", None)) and hasattr(graph, "edges") and hasattr(graph, "nodes")
+    )
 
 
 def _networkx(graph: Any) -> str:
@@ -50,9 +55,13 @@ def _networkx(graph: Any) -> str:
     return json.dumps({"directed": True, "nodes": nodes, "links": edges})
 
 
-def _node_link(names: Iterable[Any], latent: Iterable[Any], arrows: Iterable[Any], confounded: Iterable[Any]) -> str:
+def _node_link(
+    names: Iterable[Any], latent: Iterable[Any], arrows: Iterable[Any], confounded: Iterable[Any]
+) -> str:
     unmeasured = {str(name) for name in latent}
-    nodes = [{"id": name, "latent": name in unmeasured} for name in dict.fromkeys(str(name) for name in names)]
+    nodes = [
+        {"id": name, "latent": name in unmeasured} for name in dict.fromkeys(str(name) for name in names)
+    ]
     edges = [{"source": str(edge[0]), "target": str(edge[1])} for edge in arrows]
     edges += [{"source": str(edge[0]), "target": str(edge[1]), "bidirected": "true"} for edge in confounded]
     return json.dumps({"directed": True, "nodes": nodes, "links": edges})

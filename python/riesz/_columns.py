@@ -12,8 +12,8 @@ from ._data import numbered
 
 
 def owners(step: Any, width: int, name: str, made: int | None = None) -> list[int]:
-    """For each column that a fitted transformer makes of ``width`` columns, the one that it is computed from. ``made`` is how
-    many it makes, if that is known."""
+    """For each column that a fitted transformer makes of
+    ``width`` columns, the one that it is computed from. ``made`` is how many it makes, if that is known."""
     if step is None or isinstance(step, str):
         return [] if step == "drop" else list(range(width))
     # A subclass could do anything, so only scikit-learn's own classes are known, and riesz's.
@@ -28,9 +28,11 @@ def owners(step: Any, width: int, name: str, made: int | None = None) -> list[in
         # Whatever is made of one column is that column's.
         return [0] * (_count(step, name) if made is None else made)
     raise UnsupportedModelError(
-        f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one input column, so its "
+        f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one "
+        "input column, so its "
         "columns have no owner; the model behind it can be explained exactly on the transformed rows, "
-        "riesz.Explainer(pipeline[-1], background=pipeline[:-1].transform(X)), and a transformer of one column alone is that "
+        "riesz.Explainer(pipeline[-1], background=pipeline[:-1].transform(X)), and a transformer of one "
+        "column alone is that "
         "column's"
     )
 
@@ -40,12 +42,16 @@ def _count(step: Any, name: str) -> int:
         return len(step.get_feature_names_out())
     except Exception:
         raise UnsupportedModelError(
-            f"the step '{name}' ({type(step).__name__}) does not say how many columns it makes (get_feature_names_out)"
+            f"the step '{name}' ({type(step).__name__}) does not say how many columns it makes "
+            "(get_feature_names_out)"
         ) from None
 
 
 def _pipeline(step: Any, width: int, made: int | None) -> list[int]:
-    found, steps = list(range(width)), [inner for inner in step.steps if inner[1] not in (None, "passthrough")]
+    found, steps = (
+        list(range(width)),
+        [inner for inner in step.steps if inner[1] not in (None, "passthrough")],
+    )
     for k, (name, transformer) in enumerate(steps):
         after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else made
         found = [found[j] for j in owners(transformer, len(found), name, after)]
@@ -99,7 +105,8 @@ def _column_transformer(step: Any, width: int) -> list[int]:
     return found
 
 
-#: For each class of scikit-learn's, the owners of the columns that it makes; ``None`` if they have none, set as it is.
+#: For each class of scikit-learn's, the owners of the columns that it makes; ``None`` if they have none, set
+#: as it is.
 _OWNERS: dict[str, Callable[[Any, int], list[int] | None]] = {
     "StandardScaler": _one_to_one,
     "MinMaxScaler": _one_to_one,
@@ -114,7 +121,9 @@ _OWNERS: dict[str, Callable[[Any, int], list[int] | None]] = {
     "MissingIndicator": lambda step, _: step.features_.tolist(),
     "OneHotEncoder": lambda step, _: _repeated(step._n_features_outs),
     "TargetEncoder": _target_encoder,
-    "KBinsDiscretizer": lambda step, width: _repeated([1] * width if step.encode == "ordinal" else step.n_bins_),
+    "KBinsDiscretizer": lambda step, width: _repeated(
+        [1] * width if step.encode == "ordinal" else step.n_bins_
+    ),
     "SplineTransformer": lambda step, width: _repeated([step.n_features_out_ // width] * width),
     "FeatureUnion": _feature_union,
     "ColumnTransformer": _column_transformer,

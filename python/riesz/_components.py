@@ -25,7 +25,8 @@ class Component:
     """What some features do beyond what fewer of them do."""
 
     features: list[str]
-    #: For each column the places along it that make the axes of :attr:`values`; ``None`` at rows that were given.
+    #: For each column the places along it that make the axes of :attr:`values`; ``None`` at rows that were
+    #: given.
     places: list[np.ndarray] | None
     #: The function there: an axis a column, or one of rows; and one of outputs, if there are several.
     values: np.ndarray
@@ -71,8 +72,8 @@ class FunctionalANOVA:
         features : str, int, or list of them
             Features (groups), by name or number.
         X : array or data frame, optional
-            Rows at which it is wanted. By default, of one or two columns, places along the background's range: 101 of one column,
-            41 of each of two, or all levels.
+            Rows at which it is wanted. By default, of one or two columns, places along the background's
+            range: 101 of one column, 41 of each of two, or all levels.
         """
         several: list[Any] = [features] if isinstance(features, str) or is_whole(features) else list(features)  # type: ignore[arg-type]
         chosen = sorted({self._number(feature) for feature in several})
@@ -81,7 +82,10 @@ class FunctionalANOVA:
         if X is None:
             columns = [c for j in chosen for c in self._explainer._players[j][1]]
             if not 1 <= len(columns) <= 2:
-                raise ValueError(f"{' × '.join(names)} has {len(columns)} columns, which is no curve or surface: give rows X")
+                raise ValueError(
+                    f"{' × '.join(names)} has {len(columns)} columns, which is no curve or surface: give "
+                    "rows X"
+                )
             X, places = self._grid(columns)
         rows = self._explainer._model_rows(self._explainer._own_columns(X, "X"), "X")[0]
         values, sd = self._at(chosen, rows)
@@ -94,7 +98,9 @@ class FunctionalANOVA:
             return self.feature_names.index(feature)
         if not isinstance(feature, str) and is_whole(feature) and 0 <= feature < len(self.feature_names):
             return int(feature)
-        raise ValueError(f"there is no feature {feature!r}; the features are: {', '.join(self.feature_names)}")
+        raise ValueError(
+            f"there is no feature {feature!r}; the features are: {', '.join(self.feature_names)}"
+        )
 
     def _grid(self, columns: list[int]) -> tuple[Any, list[np.ndarray]]:
         """Rows like the background's first in all other columns, and the places along these."""
@@ -109,7 +115,9 @@ class FunctionalANOVA:
                 rows[:, c] = axis
             return rows, places
         if not hasattr(background, "iloc"):
-            raise ValueError("places are made of a background that is an array or a pandas data frame: give rows X")
+            raise ValueError(
+                "places are made of a background that is an array or a pandas data frame: give rows X"
+            )
         frame = background.iloc[np.zeros(len(mesh[0]), int)].reset_index(drop=True)
         for c, axis in zip(columns, mesh):
             frame[frame.columns[c]] = axis
@@ -128,13 +136,15 @@ def _places(cells: np.ndarray, most: int) -> np.ndarray:
     return numbers if len(numbers) <= most // 4 else np.linspace(numbers[0], numbers[-1], most)
 
 
-def functional_anova(model: Any, background: Any, *, groups: Groups | None = None, weights: Any = None) -> FunctionalANOVA:
+def functional_anova(
+    model: Any, background: Any, *, groups: Groups | None = None, weights: Any = None
+) -> FunctionalANOVA:
     """The functional ANOVA of a model: ``f = mean + Σ_j f_j(x_j) + Σ_jl f_jl(x_j, x_l) + …``.
 
-    Each component has mean 0 over each of its features alone, where features are independent of each other and distributed as in
-    the rows of ``background``; so components are orthogonal, and their variances are what :func:`riesz.sobol_indices` adds up.
-    Exact for kernel models whose kernel is a product over features, or a sum of products; with posterior standard deviations for
-    Gaussian processes.
+    Each component has mean 0 over each of its features alone, where features are independent of each other
+    and distributed as in the rows of ``background``; so components are orthogonal, and their variances are
+    what :func:`riesz.sobol_indices` adds up. Exact for kernel models whose kernel is a product over features,
+    or a sum of products; with posterior standard deviations for Gaussian processes.
 
     Parameters
     ----------
@@ -147,8 +157,8 @@ def functional_anova(model: Any, background: Any, *, groups: Groups | None = Non
 
     Notes
     -----
-    Sources: Hoeffding 1948; Sobol 1993; for kernels, Durrande, Ginsbourger, Roustant and Carraro 2013. A component at a row costs
-    O(n + b) a feature, with n support points.
+    Sources: Hoeffding 1948; Sobol 1993; for kernels, Durrande, Ginsbourger, Roustant and Carraro 2013. A
+    component at a row costs O(n + b) a feature, with n support points.
 
     Examples
     --------

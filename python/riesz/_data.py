@@ -11,10 +11,13 @@ from . import _core
 
 
 def collected(X: Any, what: str = "X") -> Any:
-    """The rows of a query that has not run yet (polars' ``LazyFrame``); anything else as it is, but for masked arrays, whose
-    masks numpy's functions forget."""
+    """The rows of a query that has not run yet (polars' ``LazyFrame``); anything else as it is, but for
+    masked arrays, whose masks numpy's functions forget."""
     if np.ma.is_masked(X):
-        raise ValueError(f"{what} has masked cells, which would be taken for numbers: fill them in, or leave their rows out")
+        raise ValueError(
+            f"{what} has masked cells, which would be taken for numbers: fill them in, or leave their rows "
+            "out"
+        )
     return X.collect() if type(X).__name__ == "LazyFrame" else X
 
 
@@ -37,7 +40,8 @@ def dense(X: Any, what: str = "X") -> Any:
     if 8 * rows * columns > MAX_DENSE_BYTES:
         raise ValueError(
             f"{what} is a sparse matrix of {rows} rows and {columns} columns, which take "
-            f"{8e-9 * rows * columns:.1f} GB as an array, and at most {1e-9 * MAX_DENSE_BYTES:.0f} GB are taken: "
+            f"{8e-9 * rows * columns:.1f} GB as an array, and at most {1e-9 * MAX_DENSE_BYTES:.0f} GB are "
+            "taken: "
             "give fewer rows at a time, or fewer columns"
         )
     return X.toarray()
@@ -59,8 +63,8 @@ def names_of(X: Any) -> list[str] | None:
 
 
 def picked(X: Any, names: Sequence[str]) -> Any:
-    """The columns of a data frame that are called ``names``, in this order, whatever others it has; arrays, and frames that lack
-    some of them, as they are."""
+    """The columns of a data frame that are called ``names``, in this order, whatever others it has; arrays,
+    and frames that lack some of them, as they are."""
     given = names_of(X)
     if given is None or given == list(names) or len(set(given)) != len(given) or not set(names) <= set(given):
         return X
@@ -78,7 +82,10 @@ def as_cells(X: Any, what: str = "X") -> np.ndarray:
     cells = np.asarray(collected(X, what))
     if cells.ndim == 0:
         kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
-        raise ValueError(f"{what} is a {kind}: give an array or data frame of rows, as the data that a shap masker was made of")
+        raise ValueError(
+            f"{what} is a {kind}: give an array or data frame of rows, as the data that a shap masker was "
+            "made of"
+        )
     if cells.ndim != 2:
         hint = "give [row] for a single row" if cells.ndim == 1 else "rows and columns are needed"
         raise ValueError(f"{what} has {cells.ndim} dimension(s), but two are needed: {hint}")
@@ -86,13 +93,15 @@ def as_cells(X: Any, what: str = "X") -> np.ndarray:
 
 
 def _is_nullable(X: Any) -> bool:
-    """Whether all columns are numbers and some pandas' nullable or Arrow's, which go through Python objects unless told not."""
+    """Whether all columns are numbers and some pandas' nullable or Arrow's, which go through Python objects
+    unless told not."""
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
     return any(hasattr(t, "na_value") for t in types) and all(t.kind in "iuf" for t in types)
 
 
 def check_columns(X: Any, names: Sequence[str], what: str = "X", owner: str = "model") -> None:
-    """Refuses rows that have not as many columns as ``names``, or others where they and ``names`` are named."""
+    """Refuses rows that have not as many columns as ``names``, or others where they and ``names`` are
+    named."""
     shape, given = np.shape(X), names_of(X)
     width = shape[1] if len(shape) == 2 else as_cells(X, what).shape[1]
     if width != len(names):
@@ -112,14 +121,17 @@ def as_numbers(
     levels: Sequence[Sequence[str] | None] | None = None,
     takes_unseen: bool = False,
 ) -> np.ndarray:
-    """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these, of which the last
-    is that of all cells that are none of the others if the model ``takes_unseen`` levels."""
+    """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these,
+    of which the last is that of all cells that are none of the others if the model ``takes_unseen``
+    levels."""
     check_columns(X, names, what)
     given, cells = names_of(X), as_cells(X, what)
     if np.iscomplexobj(cells):
         raise ValueError(f"{what} holds complex numbers: give real ones")
     codes = {
-        j: _codes(cells[:, j], known, names[j], what, takes_unseen) for j, known in enumerate(levels or []) if known is not None
+        j: _codes(cells[:, j], known, names[j], what, takes_unseen)
+        for j, known in enumerate(levels or [])
+        if known is not None
     }
     if codes:
         cells = cells.astype(object)
@@ -161,12 +173,14 @@ def as_core_cells(cells: Any) -> list[str | float | None]:
 
 
 def numbers_of_text(cells: np.ndarray) -> np.ndarray:
-    """Cells of which those that are texts are read as numbers, as people write them; others, and texts that are none, as they
-    are."""
+    """Cells of which those that are texts are read as numbers, as people write them; others, and texts that
+    are none, as they are."""
     if not any(isinstance(cell, (str, bytes)) for cell in cells):
         return cells
     numbers = _core.read_numbers(as_core_cells(cells))
-    return np.array([cell if number is None else number for cell, number in zip(cells, numbers)], dtype=object)
+    return np.array(
+        [cell if number is None else number for cell, number in zip(cells, numbers)], dtype=object
+    )
 
 
 def is_missing(cell: Any) -> bool:
@@ -178,7 +192,9 @@ def is_missing(cell: Any) -> bool:
 
 
 def _missing(what: str, cell: Any, row: int, name: str) -> ValueError:
-    return ValueError(f"{what} is {cell} in row {row} (from 0) of column '{name}': fill the value in or remove the row")
+    return ValueError(
+        f"{what} is {cell} in row {row} (from 0) of column '{name}': fill the value in or remove the row"
+    )
 
 
 def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str, takes_unseen: bool) -> np.ndarray:
@@ -194,10 +210,13 @@ def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str, takes
     for i, one in enumerate(spelled):
         if codes[one] is None and not takes_unseen:
             raise ValueError(
-                f"{what} is '{cells[i]}' in row {i} (from 0) of column '{name}', which the model has not seen; "
+                f"{what} is '{cells[i]}' in row {i} (from 0) of column '{name}', which the model has not "
+                "seen; "
                 f"it knows: {_listed(levels)}; Expansion.with_unseen() takes it for none of these"
             )
-    return np.array([len(levels) - 1 if (code := codes[one]) is None else code for one in spelled], dtype=np.float64)
+    return np.array(
+        [len(levels) - 1 if (code := codes[one]) is None else code for one in spelled], dtype=np.float64
+    )
 
 
 def _spelled(cell: Any, levels: Sequence[str]) -> str | float:
@@ -222,7 +241,9 @@ MAX_THREADS = 1024
 def threads_of(threads: Any) -> int | None:
     """A number of threads; ``None`` for one a core."""
     if threads is not None and (not is_whole(threads) or not 1 <= threads <= MAX_THREADS):
-        raise ValueError(f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core")
+        raise ValueError(
+            f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core"
+        )
     return None if threads is None else int(threads)
 
 

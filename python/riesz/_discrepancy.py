@@ -1,4 +1,5 @@
-"""What makes two samples differ, and what depends on what: MMD² and HSIC, tested and attributed to features."""
+"""What makes two samples differ, and what depends on what: MMD² and HSIC, tested and attributed to
+features."""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ class Beyond:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Witness:
-    """The witness function of two samples along one column: the mean of the column's kernel over the first sample less that over
-    the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3). It is positive where the first has more mass."""
+    """The witness function of two samples along one column: the mean of the column's kernel over the first
+    sample less that over the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3). It is
+    positive where the first has more mass."""
 
     #: The column.
     feature: str
@@ -64,17 +66,19 @@ class Witness:
         at = int(np.argmax(np.abs(self.values)))
         more = "first" if self.values[at] > 0 else "second"
         place = self.places[at] if self.places.dtype == object else f"{self.places[at]:.4g}"
-        return f"<riesz.Witness: along {self.feature}, largest at {place}, where the {more} sample has more mass>"
+        mass = f"largest at {place}, where the {more} sample has more mass"
+        return f"<riesz.Witness: along {self.feature}, {mass}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TestResult:
-    """What :func:`mmd_test` or :func:`hsic_test` found; ``None`` stands for what was not asked for. There are p features.
+    """What :func:`mmd_test` or :func:`hsic_test` found; ``None`` stands for what was not asked for. There are
+    p features.
 
-    The null hypothesis of :attr:`pvalues` is that of the whole test: the samples come from one distribution, or X and Y are
-    independent. :attr:`adjusted_pvalues` control the chance of naming any feature if it holds. Where it does not, a feature
-    that is itself distributed alike can have a value other than 0, because Shapley values share out what features do
-    together; :attr:`alone_pvalues` look at each feature by itself.
+    The null hypothesis of :attr:`pvalues` is that of the whole test: the samples come from one distribution,
+    or X and Y are independent. :attr:`adjusted_pvalues` control the chance of naming any feature if it holds.
+    Where it does not, a feature that is itself distributed alike can have a value other than 0, because
+    Shapley values share out what features do together; :attr:`alone_pvalues` look at each feature by itself.
     """
 
     #: MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
@@ -87,7 +91,8 @@ class TestResult:
     by_kernel: list[OfKernel]
     #: The kernel, as a number in :attr:`by_kernel`, that statistic and attributions belong to.
     chosen: int
-    #: Shapley values that add up to the statistic: an explanation with one row, whose data are means and most frequent levels.
+    #: Shapley values that add up to the statistic: an explanation with one row, whose data are means and most
+    #: frequent levels.
     attributions: Explanation | None = None
     #: By feature, the chance of a value at least as large, (p,).
     pvalues: np.ndarray | None = None
@@ -95,8 +100,8 @@ class TestResult:
     adjusted_pvalues: np.ndarray | None = None
     #: By feature, the middle 95 % of its values under the null hypothesis, (p, 2).
     bands: np.ndarray | None = None
-    #: Shapley interaction values, (p, p): off the diagonal half of the Shapley interaction index of the pair (Grabisch and
-    #: Roubens 1999), on it what is left of the feature's value. Rows add up to the values.
+    #: Shapley interaction values, (p, p): off the diagonal half of the Shapley interaction index of the pair
+    #: (Grabisch and Roubens 1999), on it what is left of the feature's value. Rows add up to the values.
     interactions: np.ndarray | None = None
     #: A proved bound on the error of each interaction value.
     interactions_bound: float | None = None
@@ -104,7 +109,8 @@ class TestResult:
     alone: np.ndarray | None = None
     #: Their p-values, (p,).
     alone_pvalues: np.ndarray | None = None
-    #: With orthogonal factors of three features or more, what only three or more show together: no feature has a share in it.
+    #: With orthogonal factors of three features or more, what only three or more show together: no feature
+    #: has a share in it.
     beyond: Beyond | None = None
     _name: str = "MMD²"
     #: Both samples and the chosen kernel in the core's forms, for witness functions.
@@ -154,8 +160,9 @@ class TestResult:
         return self.attributions
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """One line a feature: ``feature, value, pvalue, adjusted_pvalue, null_low, null_high``, the last four of them if there
-        are draws, and with orthogonal factors ``alone, alone_pvalue``. ``library`` is ``"pandas"`` or ``"polars"``."""
+        """One line a feature: ``feature, value, pvalue, adjusted_pvalue, null_low, null_high``, the last four
+        of them if there are draws, and with orthogonal factors
+        ``alone, alone_pvalue``. ``library`` is ``"pandas"`` or ``"polars"``."""
         columns: dict[str, Any] = {"feature": self.feature_names, "value": self.values}
         if self.bands is not None:
             columns |= {
@@ -183,23 +190,32 @@ class TestResult:
         return plots.attributions(self, ax=ax, max_display=max_display)
 
     def witness(self, feature: str | int) -> Witness:
-        """Where along a column, by name or number, the two samples of :func:`mmd_test` differ. Cost O(n + m) a place."""
+        """Where along a column, by name or number, the two samples of :func:`mmd_test` differ. Cost O(n + m)
+        a place."""
         if self._compared is None:
-            raise ValueError("a witness function is that of two samples: mmd_test has one, hsic_test has none")
+            raise ValueError(
+                "a witness function is that of two samples: mmd_test has one, hsic_test has none"
+            )
         x, z, kernel = self._compared
         if not isinstance(feature, str):
             if not is_whole(feature) or not 0 <= feature < len(x.names):
-                raise ValueError(f"feature = {feature!r}: it is a column's name, or its number from 0 to {len(x.names) - 1}")
+                raise ValueError(
+                    f"feature = {feature!r}: it is a column's name, or its number from 0 to "
+                    f"{len(x.names) - 1}"
+                )
             feature = x.names[feature]
         found = json.loads(_core.witness(x, z, kernel, feature))
-        places = np.asarray(found["at"]) if found["levels"] is None else np.asarray(found["levels"], dtype=object)
+        places = (
+            np.asarray(found["at"]) if found["levels"] is None else np.asarray(found["levels"], dtype=object)
+        )
         return Witness(feature, places, np.asarray(found["values"]), np.asarray(found["std_error"]))
 
     def plot_witness(self, feature: str | int, ax: Any = None) -> Any:
         """:meth:`witness`, drawn by :func:`riesz.plots.witness`."""
         return self.witness(feature).plot(ax)
 
-    # Display ---------------------------------------------------------------------------------------------------------
+    # Display
+    # ------------------------------------------------------------------------------------------------------
 
     def _headline(self) -> str:
         text = f"{self._name} = {self.statistic:.4g}"
@@ -220,14 +236,19 @@ class TestResult:
             line = [self.feature_names[j], f"{self.values[j]:+.3g}"]
             if self.bands is not None and self.pvalues is not None and self.adjusted_pvalues is not None:
                 low, high = self.bands[j]
-                line += [f"{low:+.2g} to {high:+.2g}", f"{self.pvalues[j]:.3g}", f"{self.adjusted_pvalues[j]:.3g}"]
+                line += [
+                    f"{low:+.2g} to {high:+.2g}",
+                    f"{self.pvalues[j]:.3g}",
+                    f"{self.adjusted_pvalues[j]:.3g}",
+                ]
             if self.alone_pvalues is not None:
                 line.append(f"{self.alone_pvalues[j]:.3g}")
             lines.append([cell.replace("-", "−") if k else cell for k, cell in enumerate(line)])
         return lines
 
     def summary(self, max_display: int | None = 10) -> str:
-        """The test in words, then a line for each feature, the largest value first; ``max_display=None`` shows all."""
+        """The test in words, then a line for each feature, the largest value first; ``max_display=None``
+        shows all."""
         kernel = repr(self.kernel)
         text = [self._headline(), f"kernel: {kernel if len(kernel) <= 100 else kernel[:99] + '…'}"]
         if self.attributions is None:
@@ -236,14 +257,19 @@ class TestResult:
         widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
         text.append("")
         for line in lines:
-            padded = [cell.rjust(width) if k else cell.ljust(width) for k, (cell, width) in enumerate(zip(line, widths))]
+            padded = [
+                cell.rjust(width) if k else cell.ljust(width)
+                for k, (cell, width) in enumerate(zip(line, widths))
+            ]
             text.append("  ".join(padded))
         hidden = len(self.feature_names) - len(lines) + 1
         if hidden:
             text.append(f"… and {hidden} more")
         if self.beyond is not None:
             p = "" if self.beyond.pvalue is None else f", p = {self.beyond.pvalue:.3g}"
-            text.append(f"only in three or more features together: {self.beyond.statistic:.3g}{p}".replace("-", "−"))
+            text.append(
+                f"only in three or more features together: {self.beyond.statistic:.3g}{p}".replace("-", "−")
+            )
         return "\n".join(text)
 
     def __repr__(self) -> str:
@@ -251,7 +277,8 @@ class TestResult:
             return f"<riesz.TestResult: {self._headline()}>"
         if self.adjusted_pvalues is None:
             order = np.argsort(-np.abs(self.values), kind="stable")[:3]
-            return f"<riesz.TestResult: {self._headline()}; most from {', '.join(self.feature_names[j] for j in order)}>"
+            largest = ", ".join(self.feature_names[j] for j in order)
+            return f"<riesz.TestResult: {self._headline()}; most from {largest}>"
         named = [j for j in np.argsort(-self.values, kind="stable") if self.adjusted_pvalues[j] <= LEVEL]
         shown = ", ".join(self.feature_names[j] for j in named[:5]) + (", …" if len(named) > 5 else "")
         return f"<riesz.TestResult: {self._headline()}; features at adjusted p ≤ {LEVEL}: {shown or 'none'}>"
@@ -287,42 +314,48 @@ def mmd_test(
 ) -> TestResult:
     """Two-sample test by the maximum mean discrepancy, attributed to features.
 
-    MMD² (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012) is a sum of the kernel over pairs of rows. With an absent
-    feature's factor replaced by 1 it is a game, whose exact Shapley values say how much each feature contributes
-    (Mohammadi, Chau and Muandet 2025, §6). Permutations of the pooled rows give p-values for the statistic and for each
-    feature.
+    MMD² (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012) is a sum of the kernel over pairs of rows. With
+    an absent feature's factor replaced by 1 it is a game, whose exact Shapley values say how much each
+    feature contributes (Mohammadi, Chau and Muandet 2025, §6). Permutations of the pooled rows give p-values
+    for the statistic and for each feature.
 
     Parameters
     ----------
     X, Z : array or data frame of shape (n, d) and (m, d)
-        The samples. Columns of two data frames are matched by name. Columns of text, truth values or categories are
-        categorical, and a level may be in one sample only. An array with one dimension is one column.
+        The samples. Columns of two data frames are matched by name. Columns of text, truth values or
+        categories are categorical, and a level may be in one sample only. An array with one dimension is one
+        column.
     kernel : riesz.kernels.Kernel or list of them, optional
-        The kernel between rows, in the samples' own units; a categorical column holds the numbers of its levels. By default a
-        Gaussian over each numeric column, whose length scale is one and a half times the median distance between two values of
-        the pooled sample, times ``Categorical(0.5)`` for every categorical column; with ``factors="product"`` one length scale,
-        the median distance between two standardised rows. Several kernels make an aggregated test: the largest of their
-        studentised statistics counts, and the p-value allows for the choice.
+        The kernel between rows, in the samples' own units; a categorical column holds the numbers of its
+        levels. By default a Gaussian over each numeric column, whose length scale is one and a half times the
+        median distance between two values of the pooled sample, times
+        ``Categorical(0.5)`` for every categorical column; with ``factors="product"`` one length scale, the
+        median distance between two standardised rows. Several kernels make an aggregated test: the largest of
+        their studentised statistics counts, and the p-value allows for the choice.
     factors : {"orthogonal", "product"}
-        What of the kernel is summed up. ``"orthogonal"``: its factors, one a feature, centred under the pooled sample and scaled,
-        taken one by one and in pairs. What features and pairs contribute is not negative but by chance, no feature hides
-        another, and one that is distributed alike has no value. ``"product"``: the kernel as it is, as published, where a
-        feature that differs strongly dims all others.
+        What of the kernel is summed up. ``"orthogonal"``: its factors, one a feature, centred under the
+        pooled sample and scaled, taken one by one and in pairs. What features and pairs contribute is not
+        negative but by chance, no feature hides another, and one that is distributed alike has no value.
+        ``"product"``: the kernel as it is, as published, where a feature that differs strongly dims all
+        others.
     lengthscales : list of float, optional
-        Takes each kernel with its length scales multiplied by each of these, as in ``[0.25, 0.5, 1, 2, 4]``: an aggregated test
-        that need not know the right length scale.
+        Takes each kernel with its length scales multiplied by each of these, as in ``[0.25, 0.5, 1, 2, 4]``:
+        an aggregated test that need not know the right length scale.
     estimator : {"unbiased", "biased", "linear", "block"}
-        Means over pairs of different rows (their equation 3), over all pairs (equation 5), or over pairs within consecutive
-        blocks of two (lemma 14) or of ``block_size`` rows (Zaremba, Gretton and Blaschko 2013), where the order of rows matters.
+        Means over pairs of different rows (their equation 3), over all pairs (equation 5), or over pairs
+        within consecutive blocks of two (lemma 14) or of ``block_size`` rows (Zaremba, Gretton and Blaschko
+        2013), where the order of rows matters.
     block_size : int, optional
         Rows of a block, at least 2.
     permutations : int
-        Draws from the null distribution; a p-value is at least ``1 / (permutations + 1)``. 0 gives no p-values.
+        Draws from the null distribution; a p-value is at least ``1 / (permutations + 1)``. 0 gives no
+        p-values.
     attribute : bool or "values"
-        Whether features get Shapley values and p-values; ``"values"`` for the values alone, ``False`` for the statistic alone,
-        the only choice for kernels that tie columns together.
+        Whether features get Shapley values and p-values; ``"values"`` for the values alone, ``False`` for the
+        statistic alone, the only choice for kernels that tie columns together.
     groups : dict of name to list of columns, optional
-        Columns, by name or number, that stand or fall together as one feature; others are features of their own.
+        Columns, by name or number, that stand or fall together as one feature; others are features of their
+        own.
     interactions : bool
         Whether pairs of features get interaction values, in O((n + m)² d²).
     seed : int
@@ -338,13 +371,14 @@ def mmd_test(
     Raises
     ------
     ValueError
-        For missing values, columns that do not match, too few rows, and kernels that tie columns of different features together.
+        For missing values, columns that do not match, too few rows, and kernels that tie columns of different
+        features together.
 
     Notes
     -----
-    Cost O((n + m)² d), and for each draw O((n + m)²) per feature; with blocks of q rows O((n + m) q) in place of the squares.
-    Memory does not grow with the number of pairs. The level is exact: if both samples come from one distribution, the p-value
-    is at most α with probability at most α.
+    Cost O((n + m)² d), and for each draw O((n + m)²) per feature; with blocks of q rows O((n + m) q) in place
+    of the squares. Memory does not grow with the number of pairs. The level is exact: if both samples come
+    from one distribution, the p-value is at most α with probability at most α.
 
     Examples
     --------
@@ -407,36 +441,39 @@ def hsic_test(
 ) -> TestResult:
     """Independence test by the Hilbert–Schmidt independence criterion, attributed to features.
 
-    HSIC (Gretton, Bousquet, Smola and Schölkopf 2005) is a sum of the kernel between rows of X, weighted by the centred kernel
-    between the same rows of Y. Its exact Shapley values say how much each feature contributes (Mohammadi, Chau and Muandet
-    2025, §6), as for :func:`mmd_test`.
+    HSIC (Gretton, Bousquet, Smola and Schölkopf 2005) is a sum of the kernel between rows of X, weighted by
+    the centred kernel between the same rows of Y. Its exact Shapley values say how much each feature
+    contributes (Mohammadi, Chau and Muandet 2025, §6), as for :func:`mmd_test`.
 
     Parameters
     ----------
     X : array or data frame of shape (n, d)
         As for :func:`mmd_test`.
     Y : array, series or data frame of shape (n,) or (n, k)
-        What may depend on X. Text, truth values and categories are categorical; for classes that are numbers give
-        ``target_kernel=riesz.kernels.Categorical()``.
+        What may depend on X. Text, truth values and categories are categorical; for classes that are numbers
+        give ``target_kernel=riesz.kernels.Categorical()``.
     kernel, target_kernel : riesz.kernels.Kernel, optional
-        The kernels between rows of X and of Y, by default those of :func:`mmd_test`. That of the side which is attributed can be
-        a list: an aggregated test.
+        The kernels between rows of X and of Y, by default those of :func:`mmd_test`. That of the side which
+        is attributed can be a list: an aggregated test.
     lengthscales : list of float, optional
         As for :func:`mmd_test`, for the side which is attributed.
     estimator : {"biased", "unbiased"}
-        ``tr(KHLH) / (n - 1)²``, or the unbiased estimator (Song, Smola, Gretton, Bedo and Borgwardt 2012, equation 5).
+        ``tr(KHLH) / (n - 1)²``, or the unbiased estimator (Song, Smola, Gretton, Bedo and Borgwardt 2012,
+        equation 5).
     permutations : int
         Draws from the null distribution; 0 gives no p-values.
     null : {"permutation", "wild_bootstrap"}
-        Permutations are exact if rows are independent of each other. The wild bootstrap is for rows that are a stationary time
-        series; it is valid as n grows, for the biased estimator (Chwialkowski, Sejdinovic and Gretton 2014).
+        Permutations are exact if rows are independent of each other. The wild bootstrap is for rows that are
+        a stationary time series; it is valid as n grows, for the biased estimator (Chwialkowski, Sejdinovic
+        and Gretton 2014).
     decay : float, optional
-        Wild bootstrap: the number of rows over which the correlation of its process falls to 1/e; at least that over which
-        rows depend on each other.
+        Wild bootstrap: the number of rows over which the correlation of its process falls to 1/e; at least
+        that over which rows depend on each other.
     given : array, series or data frame, optional
-        Asks whether X and Y depend on each other beyond these columns: tests the leave-one-out residuals of both in kernel ridge
-        regressions on them, which cost O(n³). The level is only as good as the regressions: what they leave of ``given``
-        counts as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numbers.
+        Asks whether X and Y depend on each other beyond these columns: tests the leave-one-out residuals of
+        both in kernel ridge regressions on them, which cost O(n³). The level is only as good as the
+        regressions: what they leave of ``given`` counts as dependence (Zhang, Peters, Janzing and Schölkopf
+        2011, §3; Shah and Peters 2020). X and Y must be numbers.
     side : {"X", "Y"}
         Whose columns are the features that HSIC is attributed to.
     factors, attribute, groups, interactions, seed, threads, columns
@@ -453,8 +490,8 @@ def hsic_test(
 
     Notes
     -----
-    Cost O(n² d), and for each draw O(n²) per feature. Memory does not grow with the number of pairs, but for 8 n² bytes up to
-    n = 4096 rows.
+    Cost O(n² d), and for each draw O(n²) per feature. Memory does not grow with the number of pairs, but for
+    8 n² bytes up to n = 4096 rows.
 
     Examples
     --------
@@ -478,7 +515,8 @@ def hsic_test(
         raise ValueError("decay is a setting of null='wild_bootstrap': leave it out")
     if null == "wild_bootstrap" and not _is_positive(decay):
         raise ValueError(
-            f"decay = {decay!r}: for the wild bootstrap it is a positive number, the rows over which dependence fades"
+            f"decay = {decay!r}: for the wild bootstrap it is a positive number, the rows over which "
+            "dependence fades"
         )
     if null == "wild_bootstrap" and estimator == "unbiased":
         raise ValueError("the wild bootstrap is for estimator='biased'")
@@ -495,7 +533,8 @@ def hsic_test(
     theirs = _kernels(their_kernel, target.names, "target_kernel" if side == "X" else "kernel")
     if len(theirs) > 1:
         raise ValueError(
-            f"an aggregated test varies {mine}, the kernel of the side that is attributed: give one kernel for the other"
+            f"an aggregated test varies {mine}, the kernel of the side that is attributed: give one kernel "
+            "for the other"
         )
     found = _core.hsic_test(
         own,
@@ -512,7 +551,8 @@ def hsic_test(
     return TestResult._wrap(found, "HSIC", own.names)
 
 
-# Settings -----------------------------------------------------------------------------------------------------------------
+# Settings
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _kernels(kernel: Any, names: list[str], what: str) -> list[str]:
@@ -521,7 +561,9 @@ def _kernels(kernel: Any, names: list[str], what: str) -> list[str]:
         return []
     known = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
     if not known or not all(isinstance(one, Kernel) for one in known):
-        raise TypeError(f"{what} = {kernel!r}: it is a kernel of riesz.kernels, a list of them, or None for the default")
+        raise TypeError(
+            f"{what} = {kernel!r}: it is a kernel of riesz.kernels, a list of them, or None for the default"
+        )
     return [one._to_json(names) for one in known]
 
 
@@ -531,21 +573,36 @@ def _multiples(lengthscales: Any) -> list[float] | None:
     listed = isinstance(lengthscales, Iterable) and not isinstance(lengthscales, str)
     found = list(lengthscales) if listed else []
     if not found or not all(_is_positive(one) for one in found):
-        raise ValueError(f"lengthscales = {lengthscales!r}: it is a list of positive numbers, which multiply the length scales")
+        raise ValueError(
+            f"lengthscales = {lengthscales!r}: it is a list of positive numbers, which multiply the length "
+            "scales"
+        )
     return [float(one) for one in found]
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(0 < value < np.inf)
+    return (
+        isinstance(value, (int, float, np.number))
+        and not isinstance(value, bool)
+        and bool(0 < value < np.inf)
+    )
 
 
 def _options(
-    factors: str, attribute: Any, groups: Any, interactions: Any, permutations: Any, seed: Any, names: list[str]
+    factors: str,
+    attribute: Any,
+    groups: Any,
+    interactions: Any,
+    permutations: Any,
+    seed: Any,
+    names: list[str],
 ) -> _core._Options:
     if attribute not in (True, False, "values"):
         raise ValueError(f"attribute = {attribute!r}: it is True, 'values' or False")
     if not attribute and (groups is not None or interactions):
-        raise ValueError("groups and interactions are of values, and attribute=False asks for none: leave out either")
+        raise ValueError(
+            "groups and interactions are of values, and attribute=False asks for none: leave out either"
+        )
     if not is_whole(permutations) or permutations < 0:
         raise ValueError(f"permutations = {permutations!r}: it is a whole number from 0")
     if not is_whole(seed) or not 0 <= seed < 2**64:
@@ -557,7 +614,10 @@ def _options(
 
 def _same_rows(rows: Rows, what: str, x: Rows) -> None:
     if len(rows.numbers) != len(x.numbers):
-        raise ValueError(f"{what} has {len(rows.numbers)} rows, but X has {len(x.numbers)}: row i of both must belong together")
+        raise ValueError(
+            f"{what} has {len(rows.numbers)} rows, but X has {len(x.numbers)}: row i of both must belong "
+            "together"
+        )
 
 
 def _as_numbers(rows: Rows, what: str) -> Rows:
@@ -565,6 +625,7 @@ def _as_numbers(rows: Rows, what: str) -> Rows:
     for name, levels in zip(rows.names, rows.levels):
         if levels is not None and levels != ["False", "True"]:
             raise ValueError(
-                f"column '{name}' of {what} holds levels, of which no residuals given other columns exist: encode it"
+                f"column '{name}' of {what} holds levels, of which no residuals given other columns exist: "
+                "encode it"
             )
     return rows._replace(levels=[None] * len(rows.names))

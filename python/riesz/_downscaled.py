@@ -1,4 +1,5 @@
-"""What all models of aggregates do once they are learnt: predict and explain f, the map, and its means and sums over bags."""
+"""What all models of aggregates do once they are learnt: predict and explain f, the map, and its means and
+sums over bags."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ class Downscaled(BaseEstimator):
         counts = random.multinomial(_count("n_samples", n_samples, 1), [part.weight for part in self._parts])
         seeds = random.randint(2**31 - 1, size=len(counts))
         each = zip(self._parts, counts.tolist(), seeds.tolist())
-        drawn = np.hstack([part.expansion._core.sample(cells, count, seed)[0] for part, count, seed in each if count])
+        drawn = np.hstack(
+            [part.expansion._core.sample(cells, count, seed)[0] for part, count, seed in each if count]
+        )
         return drawn[:, random.permutation(drawn.shape[1])]
 
     def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
@@ -113,13 +116,14 @@ class Downscaled(BaseEstimator):
         weight: Any = None,
         **how: Any,
     ) -> Explanation:
-        """Why a bag's mean or sum is what it is: by linearity the weighted mean or sum of its rows' values, which adds up to
-        :meth:`predict_bags`. Counts are not linear in f: of these it is the weighted mean of f over the rows of the bag. One line
-        a bag; :attr:`Explanation.data` has the means of its rows, and its name in the last column.
+        """Why a bag's mean or sum is what it is: by linearity the weighted mean or sum of its rows' values,
+        which adds up to :meth:`predict_bags`. Counts are not linear in f: of these it is the weighted mean of
+        f over the rows of the bag. One line a bag; :attr:`Explanation.data` has the means of its rows, and
+        its name in the last column.
 
-        ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and ``weight`` as in
-        :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances, which are not known between rows.
-        Takes the time of explaining all rows of these bags."""
+        ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and
+        ``weight`` as in :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances,
+        which are not known between rows. Takes the time of explaining all rows of these bags."""
         check_is_fitted(self)
         if how.get("covariance"):
             raise ValueError(NO_COVARIANCE)
@@ -130,7 +134,10 @@ class Downscaled(BaseEstimator):
             if unknown:
                 raise ValueError(f"bags: there are no rows of {_first(unknown)}")
             keep = set(wanted)
-            members, names = members.take([i for i, name in enumerate(members.bag) if name in keep]), list(dict.fromkeys(wanted))
+            members, names = (
+                members.take([i for i, name in enumerate(members.bag) if name in keep]),
+                list(dict.fromkeys(wanted)),
+            )
         places, weights = self._weights_of(members, names, self._explains_means())
         shares = np.zeros((len(names), len(places)))
         shares[places, range(len(places))] = weights
@@ -139,13 +146,19 @@ class Downscaled(BaseEstimator):
 
     def _own_members(self) -> tuple[Members, list[str]]:
         """The rows of the fit."""
-        raise ValueError("a fit through inducing points does not keep its rows: give rows, whose bags are to be explained")
+        raise ValueError(
+            "a fit through inducing points does not keep its rows: give rows, whose bags are to be explained"
+        )
 
     def _imported(self) -> Imported:
         """How :class:`riesz.Explainer` reads it."""
         parts = [(part.weight, Part.whole(part.expansion)) for part in self._parts]
         first = parts[0][1]
-        names, kind, outputs = first.expansion.feature_names, type(self).__name__, first.expansion.output_names
+        names, kind, outputs = (
+            first.expansion.feature_names,
+            type(self).__name__,
+            first.expansion.output_names,
+        )
         if len(parts) == 1:
             return Imported([[first]], self._explained, names, kind, outputs, self._mean)
         block = weighted_sum([([[part]], weight * np.eye(1)) for weight, part in parts], 0.0, outputs)
@@ -156,13 +169,14 @@ class Downscaled(BaseEstimator):
         return self._posterior(rows, False, False)
 
     def save(self, path: Any, *, posterior: bool = False) -> None:
-        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read, with ``posterior``
-        with how sure it is. An average over hyper-parameters is no single model: ``expansion_.save`` writes that of the best
-        ones, and ``pickle`` keeps all."""
+        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read,
+        with ``posterior`` with how sure it is. An average over hyper-parameters is no single model:
+        ``expansion_.save`` writes that of the best ones, and ``pickle`` keeps all."""
         check_is_fitted(self)
         if len(self._parts) > 1:
             raise ValueError(
-                f"this is an average of {len(self._parts)} models, and a file holds one: fit with average=False, save the model "
+                f"this is an average of {len(self._parts)} models, and a file holds one: fit with "
+                "average=False, save the model "
                 "of the best hyper-parameters, model.expansion_.save(path), or pickle the average"
             )
         self.expansion_.save(path, posterior=posterior)
@@ -199,4 +213,6 @@ def not_negative(name: str, value: Any, or_auto: bool = False) -> float | None:
         return None
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:
         return float(value)
-    raise ValueError(f"{name} = {value!r}: it is a number, not negative{', or ' + repr('auto') if or_auto else ''}")
+    raise ValueError(
+        f"{name} = {value!r}: it is a number, not negative{', or ' + repr('auto') if or_auto else ''}"
+    )

@@ -16,7 +16,8 @@ GAMES = ("independent", "paired", "matches", "baseline", "functional", "observat
 
 #: Why means have no covariance.
 NO_COVARIANCE = (
-    "covariance: how the values of one duel vary with those of another is not kept, so of a mean over several nothing is said of "
+    "covariance: how the values of one duel vary with those of another is not kept, so of a mean over "
+    "several nothing is said of "
     "how sure it is: leave it out"
 )
 
@@ -43,18 +44,23 @@ def explain(
     names: tuple[Sequence[str], Sequence[str]] | None = None,
     shares: tuple[list[int], list[float]] | None = None,
 ) -> Explanation:
-    """The values of duels of a model of duels, such as ``PreferenceClassifier.expansion_`` or one that was loaded from a file:
-    how much each property of both items makes the left one win. See :meth:`riesz.PreferenceClassifier.explain`, which takes the
-    two sides apart; here ``rows`` are wide, ``left_…`` beside ``right_…``, and contexts after them. ``names`` are those of the
-    items on the left and on the right, one a row or one for all, by which plots and pages call duels.
-    With ``shares`` a row is one of two members of bags: the number of the bags' duel and how much it counts there, one each.
-    """
+    """The values of duels of a model of duels, such as ``PreferenceClassifier.expansion_`` or one that was
+    loaded from a file: how much each property of both items makes the left one win. See
+    :meth:`riesz.PreferenceClassifier.explain`, which takes the two sides apart; here
+    ``rows`` are wide, ``left_…`` beside ``right_…``, and contexts after them. ``names`` are those of the
+    items on the left and on the right, one a row or one for all, by which plots and pages call duels. With
+    ``shares`` a row is one of two members of bags: the number of the bags' duel and how much it counts there,
+    one each."""
     if not isinstance(model, Expansion):
-        raise TypeError(f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…")
+        raise TypeError(
+            f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…"
+        )
     if game not in GAMES:
         raise ValueError(f"game = {game!r}: it is one of {', '.join(map(repr, GAMES))}")
     if weights is not None and game in ("matches", "baseline", "functional", "contexts"):
-        raise ValueError(f"weights: the game {game!r} has no use for them; repeat rows of the background instead")
+        raise ValueError(
+            f"weights: the game {game!r} has no use for them; repeat rows of the background instead"
+        )
     if not is_whole(seed) or not 0 <= seed < 2**64:
         raise ValueError(f"seed = {seed!r}: it is a whole number, 0 or more")
     for name, members in (groups or {}).items():
@@ -91,7 +97,9 @@ def explain(
     for name, members in players:
         for column in members:
             if column not in known:
-                raise ValueError(f"group '{name}' names a column '{column}'; the columns are: {', '.join(known)}")
+                raise ValueError(
+                    f"group '{name}' names a column '{column}'; the columns are: {', '.join(known)}"
+                )
     if covariance and shares is not None:
         raise ValueError(NO_COVARIANCE)
     cells = model._rows(rows, "rows")

@@ -18,7 +18,8 @@ _SHOWN = 8
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CausalEstimate:
-    """An effect, or a contrast or slope of it, at some treatments: means with a joint covariance, by what leaves them unsure."""
+    """An effect, or a contrast or slope of it, at some treatments: means with a joint covariance, by what
+    leaves them unsure."""
 
     #: What it is of, in words.
     what: str
@@ -28,17 +29,19 @@ class CausalEstimate:
     mean: np.ndarray
     #: The covariance of the rows with each other, (rows, rows).
     cov: np.ndarray
-    #: By cause, ``"study 1"``, ``"study 2"``, …, ``"interaction"`` (of a study with those after it), ``"adjustment"`` (who is in
-    #: study 1) and ``"hyper-parameters"``; these add up to :attr:`cov`.
+    #: By cause, ``"study 1"``, ``"study 2"``, …, ``"interaction"`` (of a study with those after it),
+    #: ``"adjustment"`` (who is in study 1) and ``"hyper-parameters"``; these add up to :attr:`cov`.
     part_covariances: dict[str, np.ndarray]
-    #: How each row stands to the studies: ``resolved_by_first`` and ``resolved_by_rest``, from 0 to 1, are the shares of the
-    #: prior variance that study 1, and those after it, take away; ``effective_rows`` is by how many rows of study 1 it is told,
-    #: and ``mass`` the sum of their weights, 1 where all is told by rows; ``people`` is how much is known of who is asked about
-    #: (``given``, ``among``), and ``overlap`` the share of these for whom such a treatment was near, within two standard
-    #: deviations of what their covariates lead one to expect. Of contrasts and slopes the lesser of both ends.
+    #: How each row stands to the studies: ``resolved_by_first`` and ``resolved_by_rest``, from 0 to 1, are
+    #: the shares of the prior variance that study 1, and those after it, take away; ``effective_rows`` is by
+    #: how many rows of study 1 it is told, and ``mass`` the sum of their weights, 1 where all is told by
+    #: rows; ``people`` is how much is known of who is asked about (``given``, ``among``), and ``overlap`` the
+    #: share of these for whom such a treatment was near, within two standard deviations of what their
+    #: covariates lead one to expect. Of contrasts and slopes the lesser of both ends.
     standing: dict[str, np.ndarray]
-    #: Whether the studies tell it, (rows,): ``resolved_by_first``, ``resolved_by_rest``, ``people`` and ``overlap`` are half or
-    #: more. Elsewhere it is what the model makes of rows that are far away.
+    #: Whether the studies tell it, (rows,):
+    #: ``resolved_by_first``, ``resolved_by_rest``, ``people`` and ``overlap`` are half or more. Elsewhere it
+    #: is what the model makes of rows that are far away.
     support: np.ndarray
     _draw: Callable[[int, int], np.ndarray] | None = field(default=None)
 
@@ -53,8 +56,9 @@ class CausalEstimate:
         return {cause: np.diag(own).copy() for cause, own in self.part_covariances.items()}
 
     def only(self, *causes: str) -> CausalEstimate:
-        """The same as if these causes alone left it unsure: ``"study 2"`` is how unsure the source's IMP is of it, ``"study 1"``
-        how unsure BayesIME. It draws no samples."""
+        """The same as if these causes alone left it unsure:
+        ``"study 2"`` is how unsure the source's IMP is of it, ``"study 1"`` how unsure BayesIME. It draws no
+        samples."""
         unknown = [cause for cause in causes if cause not in self.part_covariances]
         if unknown or not causes:
             raise ValueError(f"causes = {causes!r}: name some of {', '.join(self.part_covariances)}")
@@ -62,36 +66,45 @@ class CausalEstimate:
         cov = np.sum(list(parts.values()), axis=0)
         return replace(self, cov=cov, part_covariances=parts, _draw=None)
 
-    def interval(self, level: float = 0.95, draws: int | None = None, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the interval of each row: :attr:`mean` and as many :attr:`sd` as of a normal distribution; or,
-        if ``draws`` is a number, quantiles of so many draws, whose tails are heavier."""
+    def interval(
+        self, level: float = 0.95, draws: int | None = None, random_state: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of the interval of each row: :attr:`mean` and as many :attr:`sd` as of a
+        normal distribution; or, if ``draws`` is a number, quantiles of so many draws, whose tails are
+        heavier."""
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is between 0 and 1")
         if draws is None:
             half = ndtri(0.5 + level / 2) * self.sd
             return self.mean - half, self.mean + half
         low, high = np.quantile(self.sample(draws, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1)
-        # The mean of a skew distribution may lie outside its central interval, and few draws may lie on one side of it.
+        # The mean of a skew distribution may lie outside its central interval, and few draws may lie on one
+        # side of it.
         return np.minimum(low, self.mean), np.maximum(high, self.mean)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint draws, (rows, n_samples)."""
         if self._draw is None:
             raise ValueError(
-                "this estimate draws no samples, as it was pickled or is of some causes or a published form: ask the model"
+                "this estimate draws no samples, as it was pickled or is of some causes or a published form: "
+                "ask the model"
             )
-        return self._draw(_count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1)))
+        return self._draw(
+            _count("n_samples", n_samples, 1), int(check_random_state(random_state).randint(2**31 - 1))
+        )
 
     def to_frame(self, level: float = 0.95) -> Any:
-        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each cause, ``sd_study 1``
-        and so on. Treatments of these names become ``treatment sd`` and the like."""
+        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each
+        cause, ``sd_study 1`` and so on. Treatments of these names become ``treatment sd`` and the like."""
         import pandas
 
         low, high = self.interval(level)
         by_cause = {f"sd_{cause}": np.sqrt(np.maximum(own, 0.0)) for cause, own in self.parts.items()}
         told = {"mean": self.mean, "sd": self.sd, "low": low, "high": high, "support": self.support}
         told |= by_cause
-        treatments = {f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()}
+        treatments = {
+            f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()
+        }
         return pandas.DataFrame({**treatments, **told})
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,7 +119,9 @@ class CausalEstimate:
             told = [shown(self.mean[i]), shown(self.sd[i]), f"{shown(low[i])} to {shown(high[i])}"]
             lines.append([*at, *told, "yes" if self.support[i] else "no"])
         more = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
-        return "\n".join([f"<riesz.CausalEstimate: {self.what}; most variance: {most}>", *aligned(lines), *more])
+        return "\n".join(
+            [f"<riesz.CausalEstimate: {self.what}; most variance: {most}>", *aligned(lines), *more]
+        )
 
 
 def shown(value: Any) -> str:

@@ -33,8 +33,8 @@ class Expansion:
 
     Notes
     -----
-    Rows are data frames, of which the columns that are called as the model's are taken, in any order, whatever others there are;
-    or arrays, which have the model's columns and no others.
+    Rows are data frames, of which the columns that are called as the model's are taken, in any order,
+    whatever others there are; or arrays, which have the model's columns and no others.
 
     Raises
     ------
@@ -71,15 +71,21 @@ class Expansion:
         if len(output_names) != outputs:
             raise ValueError(f"there are {len(output_names)} output_names, but coef has {outputs} columns")
         self._core = _core.Expansion(
-            kernel._to_json(names), (names, [None] * len(names), points), coef, intercept.tolist(), [str(o) for o in output_names]
+            kernel._to_json(names),
+            (names, [None] * len(names), points),
+            coef,
+            intercept.tolist(),
+            [str(o) for o in output_names],
         )
 
     #: Whether categorical columns have a last level for cells that are none of the others.
     _takes_unseen = False
-    #: The posterior of a model of another library, which is taken over where it is asked for, as it takes n² numbers: its
-    #: Cholesky factor, weights of the points if there are some, and the outputs' scales, as the core takes them.
+    #: The posterior of a model of another library, which is taken over where it is asked for, as it takes n²
+    #: numbers: its Cholesky factor, weights of the points if there are some, and the outputs' scales, as the
+    #: core takes them.
     _posterior: Callable[[], tuple[np.ndarray, list[float] | None, list[float]]] | None = None
-    #: Whether it was read from a LIBSVM file, which leaves zeros out, and with them columns that are zero in all points.
+    #: Whether it was read from a LIBSVM file, which leaves zeros out, and with them columns that are zero in
+    #: all points.
     _leaves_zeros_out = False
 
     @classmethod
@@ -103,14 +109,14 @@ class Expansion:
         ----------
         path : path
         n_features : int, optional
-            How many columns rows have, for LIBSVM files, which leave zeros out: needed if the last columns are zero in all
-            support vectors.
+            How many columns rows have, for LIBSVM files, which leave zeros out: needed if the last columns
+            are zero in all support vectors.
         columns : list of str, optional
             Names of the features 1, 2, … of a LIBSVM file, by default ``x0``, ``x1``, …: the columns of data
             frames that they are.
         scale : path, optional
-            Range file of ``svm-scale -s``, for a LIBSVM model that was fitted on scaled data. Rows are then given as they are,
-            unscaled, and outputs are in the units of the target, if that was scaled too.
+            Range file of ``svm-scale -s``, for a LIBSVM model that was fitted on scaled data. Rows are then
+            given as they are, unscaled, and outputs are in the units of the target, if that was scaled too.
         """
         path = pathlib.Path(path)
         content = path.read_bytes()
@@ -120,12 +126,15 @@ class Expansion:
             expansion = cls._wrap(_core.Expansion.from_bytes(content, n_features, names, ranges))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        expansion._leaves_zeros_out = n_features is None and names is None and _core.Expansion.is_libsvm(content)
+        expansion._leaves_zeros_out = (
+            n_features is None and names is None and _core.Expansion.is_libsvm(content)
+        )
         return expansion
 
     def with_unseen(self) -> Expansion:
-        """The same model, which takes levels that it has not seen for none of those that it knows: each differs from all of them,
-        as these from each other, which is what the kernel makes of it (and what scikit-learn's one-hot encoder calls
+        """The same model, which takes levels that it has not seen for none of those that it knows: each
+        differs from all of them, as these from each other, which is what the kernel makes of it (and what
+        scikit-learn's one-hot encoder calls
         ``handle_unknown="ignore"``). All unseen ones are one level, the last in :attr:`levels`.
 
         >>> import numpy as np, pandas as pd, riesz
@@ -142,13 +151,14 @@ class Expansion:
         return open_
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
-        """Writes a riesz model file, which the command line reads too; with its posterior if ``posterior`` is true, which takes
-        4 n² bytes for n points (16 MB for 2,000), with three classes or more for each."""
+        """Writes a riesz model file, which the command line reads too; with its posterior if ``posterior`` is
+        true, which takes 4 n² bytes for n points (16 MB for 2,000), with three classes or more for each."""
         if self._takes_unseen:
             raise ValueError("this model takes unseen categories: save the one that it was made of")
         if posterior and not self.has_posterior:
             raise ValueError(
-                "posterior=True: this model has none; Gaussian processes have one, and models with bootstrap, jackknife or "
+                "posterior=True: this model has none; Gaussian processes have one, and models with "
+                "bootstrap, jackknife or "
                 "landmarks"
             )
         write(path, self._core.to_bytes(posterior))
@@ -160,18 +170,22 @@ class Expansion:
         return self._core.with_posterior(*self._posterior())
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs; of a model of counts the rate of
-        events per unit of weight, or the probability of a success. With ``return_std`` or ``return_cov`` their standard
-        deviations of the same shape, or covariances (rows, rows) or (rows, rows, m), too, but for models of counts."""
+        """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs; of a model of
+        counts the rate of events per unit of weight, or the probability of a success. With
+        ``return_std`` or ``return_cov`` their standard deviations of the same shape, or covariances (rows,
+        rows) or (rows, rows, m), too, but for models of counts."""
         if self._core.counted is None:
             return self.predict_link(X, return_std, return_cov)
         if return_std or return_cov:
-            raise ValueError(f"the standard deviation of a {self._core.counted} is that of its link: predict_link(X) has it")
+            raise ValueError(
+                f"the standard deviation of a {self._core.counted} is that of its link: predict_link(X) has "
+                "it"
+            )
         return np.concatenate([self._core.natural(self._rows(part))[:, 0] for part in row_parts(X)])
 
     def predict_link(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The outputs that explanations are of, in the shapes of :meth:`predict`: of models of counts the logarithm
-        of the rate, or the log odds; of classifiers decision values or log odds."""
+        """The outputs that explanations are of, in the shapes of :meth:`predict`: of models of counts the
+        logarithm of the rate, or the log odds; of classifiers decision values or log odds."""
         if is_sparse(X) and not return_cov:
             parts = [self.predict_link(part.toarray(), return_std) for part in row_parts(X)]
             both = lambda k: np.concatenate([part[k] for part in parts])
@@ -182,27 +196,31 @@ class Expansion:
         return out if len(out) > 1 else out[0]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are averages over its
-        posterior; those of a LIBSVM model with ``probA`` and ``probB`` are LIBSVM's."""
+        """Probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are averages over
+        its posterior; those of a LIBSVM model with ``probA`` and ``probB`` are LIBSVM's."""
         parts = (self._core.probabilities(self._rows(part)) for part in row_parts(X))
         found = [part for part in parts if part is not None]
         if not found:
             raise ValueError(
-                "this model has no class probabilities; those of a Gaussian process need its posterior, which files hold on "
-                "request: save(path, posterior=True) or 'riesz fit --posterior'; those of a LIBSVM model need probA and probB "
+                "this model has no class probabilities; those of a Gaussian process need its posterior, "
+                "which files hold on "
+                "request: save(path, posterior=True) or 'riesz fit --posterior'; those of a LIBSVM model "
+                "need probA and probB "
                 "(svm-train -b 1)"
             )
         return np.concatenate(found)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples) with several outputs. So that
-        their covariance can be factored, up to 1e-7 of the prior's variance is added where rounding asks for it."""
+        """Joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples) with
+        several outputs. So that their covariance can be factored, up to 1e-7 of the prior's variance is added
+        where rounding asks for it."""
         drawn = np.moveaxis(self._core.sample(self._rows(X), n_samples, seed), 0, 1)
         return drawn[:, 0] if drawn.shape[1] == 1 else drawn
 
     @property
     def has_posterior(self) -> bool:
-        """Whether the model knows how sure it is: Gaussian processes do, and their files if they were saved with it."""
+        """Whether the model knows how sure it is: Gaussian processes do, and their files if they were saved
+        with it."""
         return self._core.has_posterior
 
     @property
@@ -212,17 +230,21 @@ class Expansion:
 
     def _rows(self, X: Any, what: str = "X") -> np.ndarray:
         """The user's rows as the core's numbers."""
-        return as_numbers(self._own_columns(X, what), self.feature_names, what, self._core.levels, self._takes_unseen)
+        return as_numbers(
+            self._own_columns(X, what), self.feature_names, what, self._core.levels, self._takes_unseen
+        )
 
     def _own_columns(self, X: Any, what: str = "X") -> Any:
-        """The model's columns of the user's rows: as on the command line those of the same names, if they have names."""
+        """The model's columns of the user's rows: as on the command line those of the same names, if they
+        have names."""
         X, names = collected(X), self.feature_names
         if self._leaves_zeros_out:
             given = names_of(X) or numbered(np.shape(X)[1] if np.ndim(X) == 2 else 0)
             width = next(j for j in count(len(names)) if f"x{j}" not in given)
             if width > len(names):
                 raise ValueError(
-                    f"{what} has features up to x{width - 1}, but the LIBSVM file, which leaves zeros out, shows {len(names)}: "
+                    f"{what} has features up to x{width - 1}, but the LIBSVM file, which leaves zeros out, "
+                    f"shows {len(names)}: "
                     f"riesz.Expansion.load(path, n_features={width}) says how many there are"
                 )
         return picked(X, names)
@@ -230,7 +252,9 @@ class Expansion:
     @property
     def levels(self) -> dict[str, list[str]]:
         """The levels of each categorical column. Rows hold the levels themselves, text or numbers."""
-        return {name: known for name, known in zip(self.feature_names, self._core.levels) if known is not None}
+        return {
+            name: known for name, known in zip(self.feature_names, self._core.levels) if known is not None
+        }
 
     @property
     def points(self) -> np.ndarray:
@@ -262,10 +286,13 @@ class Expansion:
 
     def __repr__(self) -> str:
         n, d = self.points.shape
-        return f"<riesz.Expansion: {described(self._core.kernel, self.feature_names)} over {n} points of {d} columns>"
+        kernel = described(self._core.kernel, self.feature_names)
+        return f"<riesz.Expansion: {kernel} over {n} points of {d} columns>"
 
 
-def spread(expansion: Expansion, rows: np.ndarray, return_std: bool, return_cov: bool) -> tuple[np.ndarray, ...]:
+def spread(
+    expansion: Expansion, rows: np.ndarray, return_std: bool, return_cov: bool
+) -> tuple[np.ndarray, ...]:
     """Standard deviations, (rows, outputs), or covariances, (rows, rows, outputs), if wanted."""
     if return_std and return_cov:
         raise ValueError("return_std and return_cov: choose one")

@@ -45,19 +45,21 @@ class Experiments:
         supported: bool = False,
         random_state: int = 0,
     ) -> Suggestions:
-        """The ``n`` treatments to try next, where the outcome is to be small (``minimize``) or large: Bayesian optimisation that
-        starts from the effect, and from the experiments of :meth:`observe`.
+        """The ``n`` treatments to try next, where the outcome is to be small (``minimize``) or large:
+        Bayesian optimisation that starts from the effect, and from the experiments of :meth:`observe`.
 
-        It looks among ``candidates``, which are as ``grid`` in :meth:`effect`; or between ``bounds``, a pair of numbers if there
-        is one treatment or a dictionary of pairs, by default the ranges of study 1, and at all levels of categorical ones.
-        ``costs`` of an experiment are a number, one a candidate, or a function of a dictionary of treatments. ``acquisition`` is
-        what a trial is worth: ``"log-ei"``, the logarithm of the expected improvement on the best so far, ``"ei"``, or ``"ucb"``,
-        two standard deviations better than the mean. The second and later ones are chosen as if those before turned out as
+        It looks among ``candidates``, which are as ``grid`` in :meth:`effect`; or between ``bounds``, a pair
+        of numbers if there is one treatment or a dictionary of pairs, by default the ranges of study 1, and
+        at all levels of categorical ones. ``costs`` of an experiment are a number, one a candidate, or a
+        function of a dictionary of treatments. ``acquisition`` is what a trial is worth: ``"log-ei"``, the
+        logarithm of the expected improvement on the best so far, ``"ei"``, or ``"ucb"``, two standard
+        deviations better than the mean. The second and later ones are chosen as if those before turned out as
         expected. ``supported`` leaves out treatments that the studies do not tell.
 
-        ``prior`` is what is believed before any experiment: the ``"effect"`` with its covariance and a discrepancy of 5 % of its
-        variance (more if experiments say so), or to be compared with it ``"imp"`` or ``"bayesime"`` (the last or first study's
-        part of the covariance alone), ``"cbo"`` (Aglietti et al. 2020), ``"rank-one"`` (with our variance) or ``"none"``.
+        ``prior`` is what is believed before any experiment: the ``"effect"`` with its covariance and a
+        discrepancy of 5 % of its variance (more if experiments say so), or to be compared with it ``"imp"``
+        or ``"bayesime"`` (the last or first study's part of the covariance alone), ``"cbo"`` (Aglietti et al.
+        2020), ``"rank-one"`` (with our variance) or ``"none"``.
 
         >>> import numpy as np
         >>> import riesz
@@ -76,10 +78,14 @@ class Experiments:
         return suggested([choice], n, minimize, acquisition, prior, supported, random_state)
 
     def observe(self, doses: Any, outcomes: Any, *, sd: Any = None) -> Self:
-        """Keeps experiments: ``doses`` that were set, as ``grid`` in :meth:`effect`, and the outcomes, one number each. ``sd`` is
-        how far these are from the effect, one number or one each, 0 if they are exact; by default it is estimated, from the
-        fourth on. :meth:`suggest` and :meth:`posterior` count them; :meth:`effect` stays what the studies tell."""
-        self._trials = with_trials(self._trials_so_far(), self._columns().treated(doses, "doses"), outcomes, sd)
+        """Keeps experiments:
+        ``doses`` that were set, as ``grid`` in :meth:`effect`, and the outcomes, one number each. ``sd`` is
+        how far these are from the effect, one number or one each, 0 if they are exact; by default it is
+        estimated, from the fourth on. :meth:`suggest` and :meth:`posterior` count them; :meth:`effect` stays
+        what the studies tell."""
+        self._trials = with_trials(
+            self._trials_so_far(), self._columns().treated(doses, "doses"), outcomes, sd
+        )
         return self
 
     def reset(self) -> Self:
@@ -94,10 +100,13 @@ class Experiments:
         return {**cells_of(trials.rows), self.outcome: trials.outcomes}
 
     def posterior(self, grid: Any, *, baseline: Any = None, prior: str = "effect") -> CausalEstimate:
-        """What is believed of the effect at ``grid`` after the experiments of :meth:`observe`, as :meth:`effect` tells it, with a
-        discrepancy between studies and experiments. It draws no samples."""
+        """What is believed of the effect at
+        ``grid`` after the experiments of :meth:`observe`, as :meth:`effect` tells it, with a discrepancy
+        between studies and experiments. It draws no samples."""
         asked = self._columns().asked(grid, baseline, "grid")
-        (mean, cov, _, *rest), _ = _core.update_effect(self._core_effect(), self._trials_so_far().told(prior), asked)
+        (mean, cov, _, *rest), _ = _core.update_effect(
+            self._core_effect(), self._trials_so_far().told(prior), asked
+        )
         what = f"{self._expected()} after {len(self._trials.outcomes)} experiments{asked.versus}"
         return estimated((mean, cov, [("studies and experiments", cov)], *rest), what, asked)
 
@@ -124,12 +133,15 @@ def suggest_among(
     supported: bool = False,
     random_state: int = 0,
 ) -> Suggestions:
-    """Which of several sets of treatments to try next, and at what: each model has the effect of one set on the same outcome, and
-    the best worth for its cost wins. ``costs`` are one a model; the rest is as in :meth:`riesz.CausalEffect.suggest`."""
+    """Which of several sets of treatments to try next, and at what: each model has the effect of one set on
+    the same outcome, and the best worth for its cost wins.
+    ``costs`` are one a model; the rest is as in :meth:`riesz.CausalEffect.suggest`."""
     models = list(models)
     outcomes = sorted({str(own.outcome) for own in models})
     if len(outcomes) != 1:
-        raise ValueError(f"models: give one or more, all of the same outcome; these are of {_listed(outcomes) or 'none'}")
+        raise ValueError(
+            f"models: give one or more, all of the same outcome; these are of {_listed(outcomes) or 'none'}"
+        )
     costs = [None] * len(models) if costs is None else list(costs)
     if len(costs) != len(models):
         raise ValueError(f"costs: {len(models)} are needed, one a model, and there are {len(costs)}")

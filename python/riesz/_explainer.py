@@ -42,96 +42,109 @@ class Explainer:
     Parameters
     ----------
     model
-        A fitted support vector machine, KernelRidge, Gaussian process or linear model of scikit-learn; a Pipeline that ends in
-        one and whose other steps compute each of their columns from one column; a search for one, or a sum of them (bagging,
-        voting, stacking with a linear final estimator, a scaled target, one-vs-rest, several outputs); a Gaussian process of
-        GPyTorch or BoTorch; a :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; any other fitted model, which
-        is explained by its ``predict_proba``, or its ``predict`` if it has none; a module of PyTorch; or any function from rows
-        to numbers, (n,) or (n, m). Classifiers among kernel models are explained by their decision function (Gaussian
-        process classifiers by their latent function): support vector machines of several classes by those of all pairs, and
-        beside them each class's sum of those that it is in, by which scikit-learn's one-vs-rest scores rank classes that win as
-        many pairs (the scores themselves add votes to the squashed sum, which is no expansion); ``decision_function_shape="ovo"``
-        leaves these out. Calibrated classifiers are explained by the mean of the decision functions before they are calibrated.
+        A fitted support vector machine, KernelRidge, Gaussian process or linear model of scikit-learn; a
+        Pipeline that ends in one and whose other steps compute each of their columns from one column; a
+        search for one, or a sum of them (bagging, voting, stacking with a linear final estimator, a scaled
+        target, one-vs-rest, several outputs); a Gaussian process of GPyTorch or BoTorch; a
+        :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; any other fitted model, which is
+        explained by its ``predict_proba``, or its ``predict`` if it has none; a module of PyTorch; or any
+        function from rows to numbers, (n,) or (n, m). Classifiers among kernel models are explained by their
+        decision function (Gaussian process classifiers by their latent function): support vector machines of
+        several classes by those of all pairs, and beside them each class's sum of those that it is in, by
+        which scikit-learn's one-vs-rest scores rank classes that win as many pairs (the scores themselves add
+        votes to the squashed sum, which is no expansion); ``decision_function_shape="ovo"`` leaves these out.
+        Calibrated classifiers are explained by the mean of the decision functions before they are calibrated.
 
-        Multiplicative models are explained as what they say: generalised linear models with a log link (also of statsmodels) by
-        their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its hazard ratio; see also :func:`riesz.odds`.
+        Multiplicative models are explained as what they say: generalised linear models with a log link (also
+        of statsmodels) by their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its hazard ratio;
+        see also :func:`riesz.odds`.
 
-        Models of BoTorch are explained in the columns and units of the user: by the mean of their posterior, or of the logarithm
-        of an outcome that they transform by ``Log``.
+        Models of BoTorch are explained in the columns and units of the user: by the mean of their posterior,
+        or of the logarithm of an outcome that they transform by ``Log``.
 
-        Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, for models that riesz does not read, and
-        for kernel models that have no exact values (a sigmoid kernel, a pipeline with a PCA), where :attr:`reason` says why.
-        Polynomial kernels, to degree 20, are exact with a background or a baseline. Estimates need a background and the
-        interventional or baseline game, and come with a standard error: a value ± 1.96 of it holds the truth about 95 times in
-        100 or more, at few draws too.
+        Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, for models that riesz
+        does not read, and for kernel models that have no exact values (a sigmoid kernel, a pipeline with a
+        PCA), where :attr:`reason` says why. Polynomial kernels, to degree 20, are exact with a background or
+        a baseline. Estimates need a background and the interventional or baseline game, and come with a
+        standard error: a value ± 1.96 of it holds the truth about 95 times in 100 or more, at few draws too.
 
-        Pipelines that begin with a text vectoriser take texts: features are the words (or n-grams) of the text at hand, and an
-        absent word is left out of the text, so that they need no background; ``groups`` has words. Values are exact of linear
-        models behind ``TfidfVectorizer``, and of kernel models behind ``CountVectorizer`` or ``norm=None``.
+        Pipelines that begin with a text vectoriser take texts: features are the words (or n-grams) of the
+        text at hand, and an absent word is left out of the text, so that they need no background; ``groups``
+        has words. Values are exact of linear models behind ``TfidfVectorizer``, and of kernel models behind
+        ``CountVectorizer`` or ``norm=None``.
     background : array or data frame of shape (b, d), optional
         Rows that say what features could have been otherwise. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
-        What it means that a feature is absent; see :mod:`riesz.games`, whose classes carry a game's settings, for example
-        ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a background, functional without.
+        What it means that a feature is absent; see :mod:`riesz.games`, whose classes carry a game's settings,
+        for example ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a
+        background, functional without.
     index : str, default "shapley"
-        Which value a feature gets, in exact games. ``"shapley"``: what it adds on average over all orders in which features can
-        come; of these values alone, those of all features add up to the prediction. ``"banzhaf"``: what it adds where each of
-        the others is present with chance .5, ``"banzhaf(0.3)"`` with another; ``"leave-one-out"`` is chance 1, what is lost
-        without it, and ``"first-order"`` chance 0, what it adds to the base value alone. ``"beta-shapley(4, 1)"`` (Kwon and Zou
-        2022): chances are Beta distributed, and small coalitions count the more the larger the first number is. A
+        Which value a feature gets, in exact games. ``"shapley"``: what it adds on average over all orders in
+        which features can come; of these values alone, those of all features add up to the prediction.
+        ``"banzhaf"``: what it adds where each of the others is present with chance .5, ``"banzhaf(0.3)"``
+        with another; ``"leave-one-out"`` is chance 1, what is lost without it, and ``"first-order"`` chance
+        0, what it adds to the base value alone. ``"beta-shapley(4, 1)"`` (Kwon and Zou 2022): chances are
+        Beta distributed, and small coalitions count the more the larger the first number is. A
         :class:`Semivalue` takes any chances, with weights.
 
-        For each feature and each pair of them, as :attr:`Explanation.interactions`: ``"k-SII"``, Shapley interaction values,
-        which add up to the prediction, as do ``"STII"`` (Shapley–Taylor) and ``"FSII"`` (faithful: the nearest sum over features
-        and pairs); ``"SII"`` and ``"BII"``, the Shapley and Banzhaf interaction indices; ``"FBII"``; and ``"Moebius"``,
-        dividends.
+        For each feature and each pair of them, as :attr:`Explanation.interactions`: ``"k-SII"``, Shapley
+        interaction values, which add up to the prediction, as do ``"STII"`` (Shapley–Taylor) and ``"FSII"``
+        (faithful: the nearest sum over features and pairs); ``"SII"`` and ``"BII"``, the Shapley and Banzhaf
+        interaction indices; ``"FBII"``; and ``"Moebius"``, dividends.
     order : int, default 2
-        For an index of interactions: how many features the largest sets have that get a value, from 2 (pairs) to 8.
-        ``index="k-SII", order=3`` is ``index="k-SII(3)"``.
+        For an index of interactions: how many features the largest sets have that get a value, from 2 (pairs)
+        to 8. ``index="k-SII", order=3`` is ``index="k-SII(3)"``.
     unions : list, optional
         Owen values (Owen 1977): features that stand together, as lists of names and of such lists,
-        ``[["s1", "s2"], ["age", "sex"]]``; others stand alone. Orders in which features come keep each union together, so that
-        its members share out what it is worth: what ``shap.PartitionExplainer`` estimates, exactly. Groups count as features.
+        ``[["s1", "s2"], ["age", "sex"]]``; others stand alone. Orders in which features come keep each union
+        together, so that its members share out what it is worth: what ``shap.PartitionExplainer`` estimates,
+        exactly. Groups count as features.
     probabilities : bool, default False
-        Explain a classifier's probabilities and not the outputs that they are made of, such as log-odds. Of riesz's models with
-        up to 13 features all coalitions are valued exactly, and every ``index`` is exact with its bound, if no factor of the
-        kernel is larger than 1; else Shapley values are, up to 12 features. With more features as many coalitions are valued as
-        ``coalitions`` says, and values are estimated. Of other models it is their ``predict_proba`` that is explained.
+        Explain a classifier's probabilities and not the outputs that they are made of, such as log-odds. Of
+        riesz's models with up to 13 features all coalitions are valued exactly, and every ``index`` is exact
+        with its bound, if no factor of the kernel is larger than 1; else Shapley values are, up to 12
+        features. With more features as many coalitions are valued as ``coalitions`` says, and values are
+        estimated. Of other models it is their ``predict_proba`` that is explained.
     link : {"identity", "logit"}, default "identity"
-        ``"logit"`` explains the log-odds of each class, by the ``predict_proba`` of a classifier of any kind, and needs a
-        background.
+        ``"logit"`` explains the log-odds of each class, by the ``predict_proba`` of a classifier of any kind,
+        and needs a background.
     groups : dict of name to list of columns, optional
-        Columns, by name or number, that stand or fall together as one player; others are players of their own.
+        Columns, by name or number, that stand or fall together as one player; others are players of their
+        own.
     weights : array of shape (b,), optional
         Weights of the background rows.
     threads : int, optional
         By default one a core. Results do not depend on it.
     estimator : {"permutation", "kernel_shap"}, optional
-        How the values of a function are found, by default by permutations under the interventional game, and by KernelSHAP
-        (values of ``coalitions`` coalitions, the same for all rows; all of them if they fit) under the observational one.
-        Naming one for a kernel model asks the model for its answers instead of reading its kernel.
+        How the values of a function are found, by default by permutations under the interventional game, and
+        by KernelSHAP (values of ``coalitions`` coalitions, the same for all rows; all of them if they fit)
+        under the observational one. Naming one for a kernel model asks the model for its answers instead of
+        reading its kernel.
     coalitions : int, default 4096
-        Observational game and KernelSHAP: values at most so many coalitions of features. Up to 12 features the default holds
-        all of them, and values are exact; beyond, they are estimated with standard errors, and :meth:`extend` goes on from them.
+        Observational game and KernelSHAP: values at most so many coalitions of features. Up to 12 features
+        the default holds all of them, and values are exact; beyond, they are estimated with standard errors,
+        and :meth:`extend` goes on from them.
     std_error : float, optional
         Observational game and KernelSHAP: stops as soon as no standard error is larger.
     permutations : int, default 2
-        For permutations: random orders of the features for each background row, at least 2, and at least 16 of all background
-        rows together. Standard errors shrink with its square root, and a row takes about ``2 * permutations * b * d`` calls of
-        the model. Where all coalitions of the features take no more than 5/4 of that, they are valued instead, and values are
-        exact.
+        For permutations: random orders of the features for each background row, at least 2, and at least 16
+        of all background rows together. Standard errors shrink with its square root, and a row takes about
+        ``2 * permutations * b * d`` calls of the model. Where all coalitions of the features take no more
+        than 5/4 of that, they are valued instead, and values are exact.
     seed : int, default 0
         For what is drawn: estimates, and the observational game.
 
-        ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused where they have no use, as for exact values.
+        ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused where they have no use, as
+        for exact values.
     covariance : bool, default False
-        For Gaussian processes, riesz's and scikit-learn's, and files that hold a posterior: whether explanations say how sure
-        their values are, by the posterior :attr:`~Explanation.covariance` of their Shapley values, and with it
-        :meth:`~Explanation.interval`, exactly; in the functional game where all factors are :class:`~riesz.kernels.ANOVA`, in
-        the observational one for up to 12 features. It is that of the latent function, without the noise, and without what is
-        not known of the distribution of the features. For riesz's other estimators with ``bootstrap`` (or ``jackknife``) how
-        values vary over refits, and for kernel ridge and logistic regression through landmarks how far they may be from those of
-        the model with all rows as support points. Files, tables, plots and pages show it.
+        For Gaussian processes, riesz's and scikit-learn's, and files that hold a posterior: whether
+        explanations say how sure their values are, by the posterior :attr:`~Explanation.covariance` of their
+        Shapley values, and with it :meth:`~Explanation.interval`, exactly; in the functional game where all
+        factors are :class:`~riesz.kernels.ANOVA`, in the observational one for up to 12 features. It is that
+        of the latent function, without the noise, and without what is not known of the distribution of the
+        features. For riesz's other estimators with ``bootstrap`` (or ``jackknife``) how values vary over
+        refits, and for kernel ridge and logistic regression through landmarks how far they may be from those
+        of the model with all rows as support points. Files, tables, plots and pages show it.
     output_names : list of str, optional
         Names for the model's outputs.
 
@@ -145,9 +158,9 @@ class Explainer:
     Raises
     ------
     UnsupportedModelError
-        For a model or a part of it that has no exact values, where it cannot be estimated either; the message names it. Also for
-        a model of another library that does not predict what was read of it, at some rows of the background (or, without one,
-        near its own points), to a millionth of the largest prediction.
+        For a model or a part of it that has no exact values, where it cannot be estimated either; the message
+        names it. Also for a model of another library that does not predict what was read of it, at some rows
+        of the background (or, without one, near its own points), to a millionth of the largest prediction.
     sklearn.exceptions.NotFittedError
         For a model that was not fitted.
     ValueError
@@ -155,8 +168,8 @@ class Explainer:
 
     Notes
     -----
-    Exact values of a row cost O(background rows · support points · players · nodes), with 5 to 30 nodes as a rule: the number of
-    coalitions never enters.
+    Exact values of a row cost O(background rows · support points · players · nodes), with 5 to 30 nodes as a
+    rule: the number of coalitions never enters.
 
     Examples
     --------
@@ -193,7 +206,9 @@ class Explainer:
             model = Expansion.load(model)
         if order is not None:
             if index is None:
-                raise ValueError(f"order = {order!r} goes with an index of interactions, such as index='k-SII'")
+                raise ValueError(
+                    f"order = {order!r} goes with an index of interactions, such as index='k-SII'"
+                )
             index = f"{index}({order})"
         budget = {
             "index": index,
@@ -220,22 +235,32 @@ class Explainer:
         }
         self._threads = threads_of(threads)
         if link not in ("identity", "logit"):
-            raise ValueError(f"link = {link!r}: it is 'identity', or 'logit' for the log-odds of a classifier's probabilities")
+            raise ValueError(
+                f"link = {link!r}: it is 'identity', or 'logit' for the log-odds of a classifier's "
+                "probabilities"
+            )
         self._texts = texts_of(model, probabilities, link)
         if self._texts is not None:
             self._prepare_texts(self._texts, budget)
             return
         asked = game_of(game, background, weights)
-        self._background, self._weights = (background, weights) if asked is None else (asked.background, asked.weights)
+        self._background, self._weights = (
+            (background, weights) if asked is None else (asked.background, asked.weights)
+        )
         if self._weights is not None and self._background is None:
             raise ValueError("weights are those of a background: give one")
-        # A riesz model takes the columns that are called as its own; scikit-learn's want the data frame as it was.
+        # A riesz model takes the columns that are called as its own; scikit-learn's want the data frame as it
+        # was.
         self._own_columns = getattr(model, "_own_columns", lambda rows, what: collected(rows, what))
         if self._background is not None:
             self._background = self._own_columns(self._background, "the background")
         if link == "logit":
-            self._imported = _read(_logit(model, probabilities), self._background, output_names or class_names(model) or None)
-            self._imported = replace(self._imported, explained="log-odds of the probabilities", kind=type(model).__name__)
+            self._imported = _read(
+                _logit(model, probabilities), self._background, output_names or class_names(model) or None
+            )
+            self._imported = replace(
+                self._imported, explained="log-odds of the probabilities", kind=type(model).__name__
+            )
         else:
             self._imported = _read(model, self._background, output_names)
         # How sure a mixture is, its parts say one by one.
@@ -254,9 +279,14 @@ class Explainer:
             shown = classes[1:] if two else classes
             # Where there are no exact values, they are estimated from the model's own probabilities.
             chances = getattr(model, "predict_proba", None)
-            function = None if chances is None else (lambda rows: chances(rows)[:, 1:] if two else chances(rows))
+            function = (
+                None if chances is None else (lambda rows: chances(rows)[:, 1:] if two else chances(rows))
+            )
             self._imported = replace(
-                self._imported, explained="probabilities", output_names=list(output_names or shown), function=function
+                self._imported,
+                explained="probabilities",
+                output_names=list(output_names or shown),
+                function=function,
             )
         parts = self._imported.parts
         names = parts[0].expansion.feature_names if parts else self._imported.feature_names
@@ -285,11 +315,19 @@ class Explainer:
             if arguments[name] is not None and arguments[name] is not False:
                 raise ValueError(f"{name} has no use for texts, whose features are their words: leave it out")
         if not isinstance(arguments["game"], str) or arguments["game"] not in ("auto", "baseline"):
-            raise ValueError("of texts there is the baseline game alone, in which an absent word is left out of the text")
+            raise ValueError(
+                "of texts there is the baseline game alone, in which an absent word is left out of the text"
+            )
         if arguments["background"] is not None:
-            message = "the background is not used: the model takes texts, and an absent word is left out of the text"
+            message = (
+                "the background is not used: the model takes texts, and an absent word is left out of the "
+                "text"
+            )
             warnings.warn(message, stacklevel=3)
-        self._cores, self._budget = [], {name: value for name, value in budget.items() if name != "covariance"}
+        self._cores, self._budget = (
+            [],
+            {name: value for name, value in budget.items() if name != "covariance"},
+        )
         self.feature_names, self._players, self.game = [], [], "baseline"
         self._imported = Imported([], texts.explained, [], texts.kind, [])
         self.exactness, self.reason = "exact" if texts.reason is None else "estimated", texts.reason
@@ -297,7 +335,9 @@ class Explainer:
     def _explain_text(self, imported: Imported, groups: dict[str, list[str]] | None) -> Explanation:
         """One text, by which of its words are there."""
         d = len(imported.feature_names)
-        own = Explainer(imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._budget)
+        own = Explainer(
+            imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._budget
+        )
         return own(np.ones((1, d)))
 
     def _check_background(self) -> None:
@@ -312,13 +352,22 @@ class Explainer:
         if self._weights is not None:
             self._weights = np.ascontiguousarray(self._weights, dtype=np.float64)
             if self._weights.shape != (b,):
-                raise ValueError(f"weights has the shape {self._weights.shape}: one number a background row is needed")
+                raise ValueError(
+                    f"weights has the shape {self._weights.shape}: one number a background row is needed"
+                )
 
     def _compare(self, X: Any) -> None:
-        """Compares another library's model with its expansions, once: at rows of ``X``, or else at the model's own."""
+        """Compares another library's model with its expansions, once: at rows of ``X``, or else at the
+        model's own."""
         imported = self._imported
         rows = imported.rows if X is None else some_rows(X)
-        if not imported.unchecked or imported.function is None or not imported.blocks or rows is None or not len(as_cells(rows)):
+        if (
+            not imported.unchecked
+            or imported.function is None
+            or not imported.blocks
+            or rows is None
+            or not len(as_cells(rows))
+        ):
             return
         what = "background" if X is self._background else "X"
         try:
@@ -339,7 +388,8 @@ class Explainer:
     def _prepare_cores(self) -> None:
         imported, background = self._imported, self._background
         imported.readable()
-        # What tells how to draw is for estimates, which it takes where a core says that it has no exact values.
+        # What tells how to draw is for estimates, which it takes where a core says that it has no exact
+        # values.
         settings = self._settings.without_estimates()
         game = settings.game(False, background is not None).replace("-", "_")
         if game == "observational":
@@ -349,7 +399,8 @@ class Explainer:
         summed = max(map(len, imported.blocks), default=1)
         if self._arguments["covariance"] and summed > 1:
             raise ValueError(
-                f"covariance=True: it takes one Gaussian process an output, and a {imported.kind} adds up {summed} models, whose "
+                f"covariance=True: it takes one Gaussian process an output, and a {imported.kind} adds up "
+                f"{summed} models, whose "
                 "posteriors are not known together"
             )
         for part, own in zip(imported.parts, [None] * len(imported.parts) if rows is None else rows):
@@ -357,9 +408,13 @@ class Explainer:
             playing = [player for player in model_players(self._players, part.owners) if player[1]]
             if self._unions is not None and len(imported.parts) > 1:
                 # A feature alone is a union that changes nothing.
-                among = unions_among(self._unions, {name for name, _ in playing}) or [name for name, _ in playing[:1]]
+                among = unions_among(self._unions, {name for name, _ in playing}) or [
+                    name for name, _ in playing[:1]
+                ]
                 settings = settings_of(self._given | {"unions": among}).without_estimates()
-            model = part.expansion._with_posterior() if self._arguments["covariance"] else part.expansion._core
+            model = (
+                part.expansion._with_posterior() if self._arguments["covariance"] else part.expansion._core
+            )
             core = _core.Explainer(model, settings, own, self._weights, playing, threads)
             cores.append(core)
             # The core orders players by their first column in the model.
@@ -373,13 +428,16 @@ class Explainer:
     def _check_observational(self) -> None:
         """What is conditioned on has to be the same for all that are added up, and come from rows."""
         imported = self._imported
-        if self._background is None and (imported.is_sum or not all(part.has_rows for part in imported.parts)):
+        if self._background is None and (
+            imported.is_sum or not all(part.has_rows for part in imported.parts)
+        ):
             raise UnsupportedModelError(
                 f"a {imported.kind} keeps no rows to learn conditional distributions from: give a background"
             )
         if imported.is_sum:
             raise UnsupportedModelError(
-                f"the members of the {imported.kind} have kernels or columns of their own, and would condition in different ways"
+                f"the members of the {imported.kind} have kernels or columns of their own, and would "
+                "condition in different ways"
             )
 
     def _sampled_because(self, budget: Budget | None) -> str | None:
@@ -393,11 +451,14 @@ class Explainer:
             raise refusal
         if background is None or takes_a_kernel:
             raise UnsupportedModelError(
-                f"{refusal}; riesz estimates such values, with standard errors, given a background and the interventional or "
+                f"{refusal}; riesz estimates such values, with standard errors, given a background and the "
+                "interventional or "
                 "observational game"
             ) from None
         # A function answers with probabilities where these are asked for.
-        self._settings = settings_of({name: value for name, value in self._given.items() if name != "probabilities"})
+        self._settings = settings_of(
+            {name: value for name, value in self._given.items() if name != "probabilities"}
+        )
         self.game = self._settings.game(True, True)
         rows = reference_rows(background, self.game == "observational")
         self._question = _core.Question(self._settings, rows, self._weights, self._players)
@@ -405,33 +466,47 @@ class Explainer:
             self.exactness, self.reason = "estimated", str(refusal)
 
     def __call__(self, X: Any) -> Explanation:
-        """Explains the rows of ``X``, in the columns that the model was fitted on; of a model of texts a list of texts."""
+        """Explains the rows of ``X``, in the columns that the model was fitted on; of a model of texts a list
+        of texts."""
         if self._texts is not None:
             arguments = self._arguments
-            return explain_texts(self._texts, X, self._explain_text, arguments["groups"], arguments["output_names"])
+            return explain_texts(
+                self._texts, X, self._explain_text, arguments["groups"], arguments["output_names"]
+            )
         return self._explain(self._own_columns(X, "X"), None, None)
 
-    def extend(self, explanation: Explanation, coalitions: int, *, std_error: float | None = None) -> Explanation:
-        """Explains the rows of ``explanation`` anew from ``coalitions`` coalitions of features, or until no standard error is
-        larger than ``std_error``. Those that have been valued are not valued again, and the result is that of an explainer with
-        ``coalitions`` in the first place.
+    def extend(
+        self, explanation: Explanation, coalitions: int, *, std_error: float | None = None
+    ) -> Explanation:
+        """Explains the rows of ``explanation`` anew from ``coalitions`` coalitions of features, or until no
+        standard error is larger than ``std_error``. Those that have been valued are not valued again, and the
+        result is that of an explainer with ``coalitions`` in the first place.
 
-        For estimates by coalitions: the observational game, and KernelSHAP. Each such explanation keeps what it takes, 4 bytes a
-        coalition, row and output, up to 1 GB; selections, files and pickles of it do not.
+        For estimates by coalitions: the observational game, and KernelSHAP. Each such explanation keeps what
+        it takes, 4 bytes a coalition, row and output, up to 1 GB; selections, files and pickles of it do not.
         """
         kept = explanation._kept
         if kept is None:
-            why = "selections, files and pickles do not keep them, nor do explanations of more than 1 GB of them"
+            why = (
+                "selections, files and pickles do not keep them, nor do explanations of more than 1 GB "
+                "of them"
+            )
             if explanation.exactness == "exact":
                 why = "its values are exact"
             elif self._texts is None and not self._cores and self._question.estimator == "permutation":
-                why = "it was estimated from permutations: ask for more of them, or for estimator='kernel_shap'"
+                why = (
+                    "it was estimated from permutations: ask for more of them, or for estimator='kernel_shap'"
+                )
             raise ValueError(f"the explanation has no coalitions to go on from: {why}")
         if kept.explainer is not self:
-            raise ValueError("the explanation is another explainer's: extend it with the explainer that made it")
+            raise ValueError(
+                "the explanation is another explainer's: extend it with the explainer that made it"
+            )
         valued = max(sample.coalitions for sample in kept.samples)
         if not is_whole(coalitions) or coalitions <= valued:
-            raise ValueError(f"coalitions = {coalitions!r}: it is a whole number above the {valued} that have been valued")
+            raise ValueError(
+                f"coalitions = {coalitions!r}: it is a whole number above the {valued} that have been valued"
+            )
         return self._explain(kept.X, (int(coalitions), std_error), kept)
 
     def _explain(self, X: Any, budget: Budget | None, kept: Kept | None) -> Explanation:
@@ -465,7 +540,12 @@ class Explainer:
             data=as_cells(X),
             column_names=names,
             output_names=output_names,
-            provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": run | dict(facts)},
+            provenance={
+                "game": self.game.replace("_", "-"),
+                "absent": absent,
+                "model": model,
+                "run": run | dict(facts),
+            },
         )
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):
@@ -481,20 +561,24 @@ class Explainer:
         return names
 
     def top_interactions(self, X: Any, k: int = 10, *, max_pairs: int | None = None) -> TopInteractions:
-        """The ``k`` strongest pairs of features of each row of ``X``, by the size of their values, for an ``index`` of pairs
-        (``"k-SII"``, ``"STII"``, ``"FSII"``, ``"SII"``, ``"BII"``, ``"FBII"``, ``"Moebius"``): exactly, with a proved bound on
-        what is left out, for any number of features, where ``explainer(X)`` would list all pairs.
+        """The ``k`` strongest pairs of features of each row of ``X``, by the size of their values, for an
+        ``index`` of pairs (``"k-SII"``, ``"STII"``, ``"FSII"``, ``"SII"``, ``"BII"``, ``"FBII"``,
+        ``"Moebius"``): exactly, with a proved bound on what is left out, for any number of features, where
+        ``explainer(X)`` would list all pairs.
 
-        The search goes from the most promising pairs on until no other can be among the strongest: it ends soon where some
-        features matter more than others, or the row is sparse, and goes through all where each matters as much. With
-        ``max_pairs`` it looks at so many of a row at most, and :attr:`TopInteractions.left_out` says how strong a pair may have
-        been missed. Of polynomials that tie columns together, and of probabilities, it looks at all pairs.
+        The search goes from the most promising pairs on until no other can be among the strongest: it ends
+        soon where some features matter more than others, or the row is sparse, and goes through all where
+        each matters as much. With
+        ``max_pairs`` it looks at so many of a row at most, and :attr:`TopInteractions.left_out` says how
+        strong a pair may have been missed. Of polynomials that tie columns together, and of probabilities, it
+        looks at all pairs.
 
         >>> import numpy as np, riesz
         >>> from riesz.kernels import RBF
         >>> rng = np.random.default_rng(0)
         >>> scales = 2.0 + np.arange(300)
-        >>> model = riesz.Expansion(RBF(length_scale=scales), points=rng.normal(size=(20, 300)), coef=rng.normal(size=20))
+        >>> points, coef = rng.normal(size=(20, 300)), rng.normal(size=20)
+        >>> model = riesz.Expansion(RBF(length_scale=scales), points=points, coef=coef)
         >>> found = riesz.Explainer(model, index="k-SII").top_interactions(rng.normal(size=(2, 300)), k=5)
         >>> [len(found.pairs(row)) for row in range(2)], bool(found.complete.all())
         ([5, 5], True)
@@ -506,17 +590,21 @@ class Explainer:
         imported = self._imported
         if not self._cores:
             raise UnsupportedModelError(
-                f"the strongest interactions take a kernel that is known; {self.reason or 'a function tells none'}"
+                "the strongest interactions take a kernel that is known; "
+                f"{self.reason or 'a function tells none'}"
             )
         if imported.is_sum:
             raise UnsupportedModelError(
-                f"a {imported.kind} adds up several models, whose strongest pairs are not those of the sum: ask for all pairs"
+                f"a {imported.kind} adds up several models, whose strongest pairs are not those of the sum: "
+                "ask for all pairs"
             )
         X = self._own_columns(X, "X")
         players = self._names(X)[1]
         rows = self._model_rows(X, "X")
         found = [
-            core.top_interactions(own, min(int(k), _MANY), None if max_pairs is None else min(int(max_pairs), _MANY))
+            core.top_interactions(
+                own, min(int(k), _MANY), None if max_pairs is None else min(int(max_pairs), _MANY)
+            )
             for core, own in zip(self._cores, rows)
         ]
         n, m = len(as_cells(X)), [len(part.expansion.output_names) for part in imported.parts]
@@ -546,7 +634,8 @@ class Explainer:
         )
 
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
-        """The names of the columns of ``X`` and the players, once it is known that these columns are meant."""
+        """The names of the columns of ``X`` and the players, once it is known that these columns are
+        meant."""
         own = names_of(self._background) == self.feature_names and is_numbered(self._imported.feature_names)
         check_columns(X, self.feature_names, "X", "background" if own else "model")
         given = names_of(X)
@@ -561,40 +650,51 @@ class Explainer:
         return given, players
 
     def robustness(self, delta: Any) -> np.ndarray:
-        """How far any Shapley value can move, for any row, if no column of the row moves by more than ``delta``: one number an
-        output, proved from the norm of the model (Chau et al. 2022, Theorem 6), and often far larger than what happens.
+        """How far any Shapley value can move, for any row, if no column of the row moves by more than
+        ``delta``: one number an output, proved from the norm of the model (Chau et al. 2022, Theorem 6), and
+        often far larger than what happens.
 
-        ``delta`` is a number, or one number a column; a categorical column moves if it changes at all. For kernels that are
-        bounded, under the baseline, interventional and observational games.
-        """
+        ``delta`` is a number, or one number a column; a categorical column moves if it changes at all. For
+        kernels that are bounded, under the baseline, interventional and observational games."""
         if not self._cores:
-            raise UnsupportedModelError(f"the bound takes a kernel that is known; {self.reason or 'a function tells none'}")
+            raise UnsupportedModelError(
+                f"the bound takes a kernel that is known; {self.reason or 'a function tells none'}"
+            )
         if any(part.transform is not None for part in self._imported.parts):
-            raise UnsupportedModelError("the bound is in the model's own columns: explain the pipeline's last step")
+            raise UnsupportedModelError(
+                "the bound is in the model's own columns: explain the pipeline's last step"
+            )
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
         found = iter([core.robustness(moves) for core in self._cores])
         if self._mixture is not None:
             return np.average(np.array(list(found)), axis=0, weights=self._mixture)
-        return np.concatenate([np.sum(list(islice(found, len(block))), axis=0) for block in self._imported.blocks])
+        return np.concatenate(
+            [np.sum(list(islice(found, len(block))), axis=0) for block in self._imported.blocks]
+        )
 
     def variance_shares(self, X: Any) -> Explanation:
-        """Which features make the model's predictions for the rows of ``X`` sure or unsure: an explanation of the posterior
-        variance of the (latent) function, from that of the base value, in squared units of the output.
+        """Which features make the model's predictions for the rows of ``X`` sure or unsure: an explanation of
+        the posterior variance of the (latent) function, from that of the base value, in squared units of the
+        output.
 
-        A coalition of features is worth the variance of what the game makes of it, ``Var(E_b f(x_S, b_-S))``, and ``values`` are
-        the Shapley values of that game: ``base_values + values.sum(axis=1)`` is the variance at the row (``predict(X,
-        return_std=True)`` gives its root). A negative value makes the model surer: a feature that moves the row to where there
-        were data. Exact to rounding.
+        A coalition of features is worth the variance of what the game makes of it, ``Var(E_b f(x_S, b_-S))``,
+        and ``values`` are the Shapley values of that game: ``base_values + values.sum(axis=1)`` is the
+        variance at the row (``predict(X, return_std=True)`` gives its root). A negative value makes the model
+        surer: a feature that moves the row to where there were data. Exact to rounding.
 
-        For Gaussian processes and ``Explainer(..., covariance=True)``, in the interventional, baseline and marginal-product game.
-        A row costs O((n · b)² · d²) for n training and b background rows: take few of these, or a baseline.
-        """
+        For Gaussian processes and ``Explainer(..., covariance=True)``, in the interventional, baseline and
+        marginal-product game. A row costs O((n · b)² · d²) for n training and b background rows: take few of
+        these, or a baseline."""
         if not self._cores or not self._arguments["covariance"]:
             raise ValueError(
-                "variance_shares takes a posterior: ask a Gaussian process, riesz.Explainer(model, background, covariance=True)"
+                "variance_shares takes a posterior: ask a Gaussian process, riesz.Explainer(model, "
+                "background, covariance=True)"
             )
         if self._mixture is not None:
-            raise ValueError("variance_shares takes one posterior, and this is an average of several: explain model.expansion_")
+            raise ValueError(
+                "variance_shares takes one posterior, and this is an average of several: explain "
+                "model.expansion_"
+            )
         X = self._own_columns(X, "X")
         names, players = self._names(X)
         parts = [core.explain_variance(own) for core, own in zip(self._cores, self._model_rows(X, "X"))]
@@ -602,14 +702,22 @@ class Explainer:
         if outputs is None:
             outputs = [name.removeprefix("variance of ") for part in parts for name in part.output_names]
         _, absent, _, facts = parts[0].provenance
-        model = card_of(self._imported.parts) | {"model": self._imported.kind, "explained": "posterior variance"}
+        model = card_of(self._imported.parts) | {
+            "model": self._imported.kind,
+            "explained": "posterior variance",
+        }
         return joined(
             [[(part, used)] for part, used in zip(parts, self._used)],
             players,
             data=as_cells(X),
             column_names=names,
             output_names=[f"variance of {name}" for name in outputs],
-            provenance={"game": self.game.replace("_", "-"), "absent": absent, "model": model, "run": dict(facts)},
+            provenance={
+                "game": self.game.replace("_", "-"),
+                "absent": absent,
+                "model": model,
+                "run": dict(facts),
+            },
         )
 
     def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
@@ -643,7 +751,9 @@ class Explainer:
             i, j = np.argwhere(~np.isfinite(rows))[0]
             owner = part.owners[j]
             name = self.feature_names[owner if isinstance(owner, int) else owner[0]]
-            raise ValueError(f"{what}, row {i} (from 0): column '{name}' becomes {rows[i, j]} in the pipeline: correct it")
+            raise ValueError(
+                f"{what}, row {i} (from 0): column '{name}' becomes {rows[i, j]} in the pipeline: correct it"
+            )
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
@@ -654,14 +764,25 @@ class Explainer:
 
     def __repr__(self) -> str:
         imported = self._imported
-        return f"<riesz.Explainer: {imported.explained} of {imported.kind}, {self.game} game, {self.exactness}>"
+        return (
+            f"<riesz.Explainer: {imported.explained} of {imported.kind}, {self.game} game, {self.exactness}>"
+        )
 
 
 def _unseen(rows: _core.Explanation) -> dict[str, str]:
-    """How many cells are none of the levels that the model knows, which are the last level of their columns."""
+    """How many cells are none of the levels that the model knows, which are the last level of their
+    columns."""
     names, levels, numbers = rows.data
-    counts = {name: np.sum(cells == len(known) - 1) for name, known, cells in zip(names, levels, numbers.T) if known is not None}
-    said = [f"{count} cell{'' if count == 1 else 's'} of column '{name}'" for name, count in counts.items() if count]
+    counts = {
+        name: np.sum(cells == len(known) - 1)
+        for name, known, cells in zip(names, levels, numbers.T)
+        if known is not None
+    }
+    said = [
+        f"{count} cell{'' if count == 1 else 's'} of column '{name}'"
+        for name, count in counts.items()
+        if count
+    ]
     return {"unseen categories": f"{', '.join(said)} taken for none of the known categories"} if said else {}
 
 
@@ -676,7 +797,12 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
         imported = read_torch(model)
     elif is_multiplicative(model):
         imported = read_multiplicative(model)
-    elif callable(model) and not isinstance(model, type) and not hasattr(model, "fit") and not hasattr(model, "predict"):
+    elif (
+        callable(model)
+        and not isinstance(model, type)
+        and not hasattr(model, "fit")
+        and not hasattr(model, "predict")
+    ):
         kind = getattr(model, "__qualname__", type(model).__name__)
         refusal = UnsupportedModelError(f"the function {kind} is not known to have a kernel")
         imported = Imported([], "output", [], kind, _classes_of(model), model, refusal)
@@ -698,7 +824,9 @@ def _logit(model: Any, probabilities: bool) -> Any:
     if probabilities:
         raise ValueError("link='logit' explains log-odds, and probabilities=True probabilities: choose one")
     if not hasattr(model, "predict_proba"):
-        raise TypeError(f"link='logit': a {type(model).__name__} has no predict_proba, whose log-odds they are")
+        raise TypeError(
+            f"link='logit': a {type(model).__name__} has no predict_proba, whose log-odds they are"
+        )
     return log_odds(model)
 
 

@@ -18,7 +18,8 @@ from . import _core
 from ._data import as_numbers, is_missing, is_whole
 from ._expansion import write
 
-#: How the name of a column of :attr:`Explanation.data` ends whose numbers are those of a duel's left item less the right one's.
+#: How the name of a column of :attr:`Explanation.data` ends whose numbers are those of a duel's left item
+#: less the right one's.
 LESS = ", left − right"
 
 
@@ -61,10 +62,11 @@ class Duel:
     left: str
     #: Who stands on the right.
     right: str
-    #: That the left one wins, averaged over the posterior; ``None`` without one, and of a mean over several duels.
+    #: That the left one wins, averaged over the posterior; ``None`` without one, and of a mean over several
+    #: duels.
     probability: float | None = None
-    #: A 95 % interval of the probability that the left one wins: that at either end of the interval of the log odds, and reaching
-    #: to ``probability``, which is a mean, where that lies outside.
+    #: A 95 % interval of the probability that the left one wins: that at either end of the interval of the
+    #: log odds, and reaching to ``probability``, which is a mean, where that lies outside.
     interval: tuple[float, float] | None = None
     #: That neither wins, of a model with ``ties="model"``; else ``None``.
     tie: float | None = None
@@ -87,20 +89,23 @@ class Provenance:
 
 
 class Explanation:
-    """Shapley values, or other values of :attr:`index`, of ``n`` rows, ``d`` features (players) and ``m`` outputs.
+    """Shapley values, or other values of :attr:`index`, of ``n`` rows, ``d`` features (players) and ``m``
+    outputs.
 
     Index it by row, feature and output, with numbers, names, slices, lists or masks, as in
-    ``explanation[0]``, ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``. Values of some of the features do
-    not add up to the predictions: such a selection has no certificate, and is not saved, reported or drawn as a waterfall.
+    ``explanation[0]``, ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``. Values of some of
+    the features do not add up to the predictions: such a selection has no certificate, and is not saved,
+    reported or drawn as a waterfall.
 
     Attributes
     ----------
     index : str
-        Which values they are, as an :class:`~riesz.Explainer` is asked for them: ``"shapley"``, ``"banzhaf"`` or another. Those
-        of ``"shapley"``, ``"k-sii"``, ``"stii"`` and ``"fsii"`` add up to the prediction less the base value.
+        Which values they are, as an :class:`~riesz.Explainer` is asked for them: ``"shapley"``, ``"banzhaf"``
+        or another. Those of ``"shapley"``, ``"k-sii"``, ``"stii"`` and ``"fsii"`` add up to the prediction
+        less the base value.
     feature_names : list of str
-        The players: columns, or groups of columns. For an :attr:`index` of pairs, these and then all pairs of them, as in
-        ``"age × bmi"``.
+        The players: columns, or groups of columns. For an :attr:`index` of pairs, these and then all pairs of
+        them, as in ``"age × bmi"``.
     output_names : list of str
     row_numbers : array of int
         The number of each row in what was explained.
@@ -108,7 +113,8 @@ class Explanation:
         The columns of :attr:`data`; of duels, ``"price, left − right"`` holds differences.
     provenance : Provenance
     sampling : Sampling or None
-        For estimated values, how often the model was asked (``evaluations``) and the ``seed``; a table of values does not say.
+        For estimated values, how often the model was asked (``evaluations``) and the ``seed``; a table of
+        values does not say.
     """
 
     def __init__(
@@ -121,8 +127,8 @@ class Explanation:
         self._core = core
         # The users' own cells, which the core knows as numbers and levels.
         self._data = _cells(core) if data is None else data
-        # Arrays are always rows × players × outputs, and rows × outputs; `squeezed` says which of the three were picked by a
-        # number or name and do not show.
+        # Arrays are always rows × players × outputs, and rows × outputs; `squeezed` says which of the three
+        # were picked by a number or name and do not show.
         self._squeezed = squeezed
         # What Explainer.extend goes on from; selections, files and pickles do without.
         self._kept = kept
@@ -144,10 +150,12 @@ class Explanation:
     _covariance = cached_property(lambda self: self._core.covariance)
     _sd = cached_property(lambda self: self._core.sd)
 
-    # Arrays ------------------------------------------------------------------------------------------------------
+    # Arrays
+    # ------------------------------------------------------------------------------------------------------
 
     def _shown(self, array: np.ndarray, axes: Sequence[int]) -> Any:
-        """``array``, whose axes are rows (0), players (1) and outputs (2), without those picked by a number."""
+        """``array``, whose axes are rows (0), players (1) and outputs (2), without those picked by a
+        number."""
         drop = []
         for at, axis in enumerate(axes):
             # A single output never has an axis of its own.
@@ -168,19 +176,21 @@ class Explanation:
 
     @property
     def predictions(self) -> Any:
-        """The model's output, (n,), or (n, m). Base value and values add up to it, if :attr:`index` is one that adds up."""
+        """The model's output, (n,), or (n, m). Base value and values add up to it, if :attr:`index` is one
+        that adds up."""
         return self._shown(self._predictions, (0, 2))
 
     @property
     def residual(self) -> Any:
-        """``predictions - base_values - sum of values``, where the prediction is computed on another path; (n,), or (n, m). For
-        some of the features, what the others are worth; for an :attr:`index` that does not add up, what is not shared out."""
+        """``predictions - base_values - sum of values``, where the prediction is computed on another path;
+        (n,), or (n, m). For some of the features, what the others are worth; for an :attr:`index` that does
+        not add up, what is not shared out."""
         return self._shown(self._residual, (0, 2))
 
     @property
     def bound(self) -> Any:
-        """A proved bound on the error of each exact value of a row, quadrature and rounding; (n,), or (n, m). ``None`` for
-        others."""
+        """A proved bound on the error of each exact value of a row, quadrature and rounding; (n,), or (n, m).
+        ``None`` for others."""
         return None if self._bound is None else self._shown(self._bound, (0, 2))
 
     @property
@@ -190,29 +200,30 @@ class Explanation:
 
     @property
     def exactness(self) -> str:
-        """``"exact"``, that is up to rounding, within :attr:`bound`; ``"estimated"``, with :attr:`std_error`; or ``"unstated"``,
-        for exact values that come from a table, which has no place for the bound."""
+        """``"exact"``, that is up to rounding, within :attr:`bound`; ``"estimated"``, with :attr:`std_error`;
+        or ``"unstated"``, for exact values that come from a table, which has no place for the bound."""
         return "exact" if self._bound is not None else "unstated" if self._std_error is None else "estimated"
 
     @property
     def std_error(self) -> Any:
-        """The standard error of each estimated value, in the shape of :attr:`values`; ``None`` for others. It is large enough for
-        the value ± 1.96 of it to hold the truth about 95 times in 100 or more, at few draws too; it is 0 only where nothing was
-        drawn."""
+        """The standard error of each estimated value, in the shape of :attr:`values`; ``None`` for others. It
+        is large enough for the value ± 1.96 of it to hold the truth about 95 times in 100 or more, at few
+        draws too; it is 0 only where nothing was drawn."""
         return None if self._std_error is None else self._shown(self._std_error, (0, 1, 2))
 
     @property
     def certificate(self) -> Certificate | None:
-        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for values that are not exact,
-        and for values that need not add up: of some of the features, or of an :attr:`index` that does not add up."""
+        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for values
+        that are not exact, and for values that need not add up: of some of the features, or of an
+        :attr:`index` that does not add up."""
         found = self._core.certificate
         return None if found is None else Certificate(*found)
 
     @property
     def covariance(self) -> Any:
-        """How values vary together in a row under the posterior of a Gaussian process, (n, d, d), or (n, d, d, m); of a single
-        feature its variance. ``None`` unless the explainer was asked for it, ``Explainer(..., covariance=True)``, and for tables,
-        which hold :attr:`sd` alone."""
+        """How values vary together in a row under the posterior of a Gaussian process, (n, d, d), or (n, d,
+        d, m); of a single feature its variance. ``None`` unless the explainer was asked for it,
+        ``Explainer(..., covariance=True)``, and for tables, which hold :attr:`sd` alone."""
         if self._covariance is None:
             return None
         if self._squeezed[1]:
@@ -221,18 +232,21 @@ class Explanation:
 
     @property
     def sd(self) -> Any:
-        """The posterior standard deviation of each value, in the shape of :attr:`values`: how sure the model is of it, as against
-        :attr:`std_error`, how exactly it is computed. ``None`` unless the explainer was asked for covariances."""
+        """The posterior standard deviation of each value, in the shape of :attr:`values`: how sure the model
+        is of it, as against :attr:`std_error`, how exactly it is computed. ``None`` unless the explainer was
+        asked for covariances."""
         return None if self._sd is None else self._shown(self._sd, (0, 1, 2))
 
     @property
     def sure_by(self) -> dict[str, Any] | None:
-        """Where :attr:`sd` and :attr:`covariance` come from, ``{"kind": "posterior"}`` say; ``None`` where there are none."""
+        """Where :attr:`sd` and :attr:`covariance` come from, ``{"kind": "posterior"}`` say; ``None`` where
+        there are none."""
         told = self._core.sure_by
         return None if told is None else json.loads(told)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """The ends of each value's credible interval, central, of this probability, in the shape of :attr:`values`."""
+        """The ends of each value's credible interval, central, of this probability, in the shape of
+        :attr:`values`."""
         self._check_sure(joint=False)
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
@@ -240,17 +254,20 @@ class Explanation:
         return self.values - reach, self.values + reach
 
     def importance(self, level: float = 0.95) -> dict[str, np.ndarray]:
-        """How important features are over rows, and how sure that is: a dict of arrays, one number a feature, from the most to
-        the least important, which data frames are made of.
+        """How important features are over rows, and how sure that is: a dict of arrays, one number a feature,
+        from the most to the least important, which data frames are made of.
 
-        ``mean_abs`` is the mean of ``|value|``, ``std_error`` its standard error over rows, and ``low`` to ``high`` the interval
-        of this level, by Student's distribution. Rows count as a random sample of those that could have been explained; estimated
-        values bring their own errors along, which make ``|value|`` larger on average. ``mean`` is the mean value; ``q05``,
-        ``median`` and ``q95`` are quantiles of ``|value|``. ``in_order`` is the probability that the feature matters more than
-        the one below it, by a normal approximation of their paired differences. Of a single row, what is not known is NaN.
-        """
+        ``mean_abs`` is the mean of ``|value|``, ``std_error`` its standard error over rows, and ``low`` to
+        ``high`` the interval of this level, by Student's distribution. Rows count as a random sample of those
+        that could have been explained; estimated values bring their own errors along, which make ``|value|``
+        larger on average. ``mean`` is the mean value; ``q05``, ``median`` and ``q95`` are quantiles of
+        ``|value|``. ``in_order`` is the probability that the feature matters more than the one below it, by a
+        normal approximation of their paired differences. Of a single row, what is not known is NaN."""
         if len(self.output_names) > 1:
-            raise ValueError(f"importance is that of one of {len(self.output_names)} outputs: pick it, as in explanation[..., 0]")
+            raise ValueError(
+                f"importance is that of one of {len(self.output_names)} outputs: pick it, as in "
+                "explanation[..., 0]"
+            )
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         found = self._core.importance(0, level)
@@ -260,11 +277,16 @@ class Explanation:
         in_order = nothing.copy()
         if after is not None:
             in_order[:-1] = after
-        return {"feature": np.array([self.feature_names[k] for k in order], dtype=object), **sorted_, "in_order": in_order}
+        return {
+            "feature": np.array([self.feature_names[k] for k in order], dtype=object),
+            **sorted_,
+            "in_order": in_order,
+        }
 
     def probability(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
-        """The probability that feature ``a``, by name or number, matters more than ``b`` in each row: that its value is larger in
-        size; without ``by_size`` that it is larger; (n,), or (n, m). To rounding: values are jointly normal."""
+        """The probability that feature ``a``, by name or number, matters more than ``b`` in each row: that
+        its value is larger in size; without ``by_size`` that it is larger; (n,), or (n, m). To rounding:
+        values are jointly normal."""
         self._check_sure(joint=True)
         places = [_positions(one, self.feature_names, "feature", len(self.feature_names)) for one in (a, b)]
         for place in places:
@@ -273,15 +295,15 @@ class Explanation:
         return self._shown(self._core.probability(int(places[0]), int(places[1]), bool(by_size)), (0, 2))
 
     def probability_of_top(self, k: int, *, n_samples: int = 10_000, seed: int = 0) -> tuple[Any, Any]:
-        """How sure the top of each row's ranking is: the probability that the ``k`` features whose values are largest in size are
-        these, estimated from draws, and its standard error; each (n,), or (n, m)."""
+        """How sure the top of each row's ranking is: the probability that the ``k`` features whose values are
+        largest in size are these, estimated from draws, and its standard error; each (n,), or (n, m)."""
         self._check_sure(joint=True)
         found = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), seed)
         return self._shown(found[0], (0, 2)), self._shown(found[1], (0, 2))
 
     def sample(self, n_samples: int, *, seed: int = 0) -> Any:
-        """Draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d, m). Features vary together
-        by the row's :attr:`covariance`; rows are drawn independently of each other."""
+        """Draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d, m).
+        Features vary together by the row's :attr:`covariance`; rows are drawn independently of each other."""
         self._check_sure(joint=True)
         drawn = self._core.draws(_count(n_samples, "n_samples"), seed)
         return np.stack([self._shown(one, (0, 1, 2)) for one in drawn])
@@ -289,17 +311,22 @@ class Explanation:
     def _check_sure(self, joint: bool) -> None:
         if self._sd is None:
             raise ValueError(
-                "the explanation has no posterior: ask a Gaussian process, Explainer(model, background, covariance=True)"
+                "the explanation has no posterior: ask a Gaussian process, Explainer(model, background, "
+                "covariance=True)"
             )
         if joint and self._covariance is None:
-            raise ValueError("the explanation comes from a table, which does not hold how values vary together: JSON files do")
+            raise ValueError(
+                "the explanation comes from a table, which does not hold how values vary together: JSON "
+                "files do"
+            )
 
     @property
     def interactions(self) -> Any:
-        """For an :attr:`index` of interactions, values of d features as symmetric matrices, (n, d, d), or (n, d, d, m): features'
-        own on the diagonal, half of each pair's on either side, so that a row's matrix sums to all of its values. Where sets have
-        up to k features, likewise (n, d, …, d) with k axes of features: a set's value is shared out among all places whose
-        features are that set. ``None`` otherwise."""
+        """For an :attr:`index` of interactions, values of d features as symmetric matrices, (n, d, d), or (n,
+        d, d, m): features' own on the diagonal, half of each pair's on either side, so that a row's matrix
+        sums to all of its values. Where sets have up to k features, likewise (n, d, …, d) with k axes of
+        features: a set's value is shared out among all places whose features are that set. ``None``
+        otherwise."""
         subsets = self._core.subsets
         if subsets is None:
             return None
@@ -312,7 +339,9 @@ class Explanation:
                 at: Any = (slice(None), *place)
                 whole[at] = self._values[:, k] / len(places)
         drop = (0,) if self._squeezed[0] else ()
-        return whole.squeeze(axis=(*drop, 1 + order) if self._squeezed[2] or len(self.output_names) == 1 else drop)
+        return whole.squeeze(
+            axis=(*drop, 1 + order) if self._squeezed[2] or len(self.output_names) == 1 else drop
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -333,20 +362,24 @@ class Explanation:
         return found
 
     def average(self, weights: Any = None) -> Explanation:
-        """The mean of rows, of which the values add up to the mean prediction: values are linear in the model's output. Of duels
-        these are the values of an item against many, of a set of matches, or of a context; those of a duel the other way round
-        have the opposite sign, so orient duels first, by who won for example: over both orders of two items a mean is 0.
+        """The mean of rows, of which the values add up to the mean prediction: values are linear in the
+        model's output. Of duels these are the values of an item against many, of a set of matches, or of a
+        context; those of a duel the other way round have the opposite sign, so orient duels first, by who won
+        for example: over both orders of two items a mean is 0.
 
-        ``weights`` are one a row, not negative, by default equal, for one mean; or (k, n), for k of them. Bounds are means of
-        bounds, with what rounding adds; standard errors are means of theirs, no less than those of the means. How values of one
-        row vary with those of another is not kept, so of a mean over several there is neither :attr:`sd` nor :attr:`covariance`.
-        """
+        ``weights`` are one a row, not negative, by default equal, for one mean; or (k, n), for k of them.
+        Bounds are means of bounds, with what rounding adds; standard errors are means of theirs, no less than
+        those of the means. How values of one row vary with those of another is not kept, so of a mean over
+        several there is neither :attr:`sd` nor :attr:`covariance`."""
         if self._squeezed[0]:
             raise ValueError("this is the explanation of a single row, which is its own mean")
         count = len(self.row_numbers)
         shares = np.ones(count) if weights is None else np.asarray(weights, dtype=float)
         if shares.ndim not in (1, 2) or shares.shape[-1] != count:
-            raise ValueError(f"weights have the shape {shares.shape}: one a row, ({count},), or of several means (k, {count})")
+            raise ValueError(
+                f"weights have the shape {shares.shape}: one a row, ({count},), or of several means (k, "
+                f"{count})"
+            )
         core = self._core.average(np.ascontiguousarray(np.atleast_2d(shares)))
         return Explanation(core, squeezed=(shares.ndim == 1, *self._squeezed[1:]))
 
@@ -355,16 +388,23 @@ class Explanation:
             raise TypeError("this is the explanation of a single row")
         return len(self.row_numbers)
 
-    # Picking -----------------------------------------------------------------------------------------------------
+    # Picking
+    # -----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Explanation:
         keys = list(key) if isinstance(key, tuple) else [key]
-        free = [axis for axis in range(3) if not self._squeezed[axis] and not (axis == 2 and len(self.output_names) == 1)]
+        free = [
+            axis
+            for axis in range(3)
+            if not self._squeezed[axis] and not (axis == 2 and len(self.output_names) == 1)
+        ]
         at = next((at for at, one in enumerate(keys) if one is Ellipsis), None)
         if at is not None:
             keys[at : at + 1] = [slice(None)] * (len(free) - len(keys) + 1)
         if len(keys) > len(free):
-            raise IndexError(f"{len(keys)} indices, but the explanation has {len(free)} axes: rows, features, outputs")
+            raise IndexError(
+                f"{len(keys)} indices, but the explanation has {len(free)} axes: rows, features, outputs"
+            )
         counts = len(self.row_numbers), len(self.feature_names), len(self.output_names)
         picked = [np.arange(count) for count in counts]
         squeezed = list(self._squeezed)
@@ -381,10 +421,12 @@ class Explanation:
         core = self._core.select(*(places.astype(np.int64) for places in picked))
         return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]))
 
-    # To other tools ----------------------------------------------------------------------------------------------
+    # To other tools
+    # ----------------------------------------------------------------------------------------------
 
     def to_shap(self) -> Any:
-        """The same as a ``shap.Explanation``, for shap's plots. Groups of columns have no single value: their data are NaN."""
+        """The same as a ``shap.Explanation``, for shap's plots. Groups of columns have no single value: their
+        data are NaN."""
         import shap
 
         single = [own[0] if len(own) == 1 else None for _, own in self._players]
@@ -399,11 +441,14 @@ class Explanation:
         )
 
     def to_shapiq(self) -> Any:
-        """The values of one row and output as ``shapiq.InteractionValues``, for shapiq's plots: of ``explanation[0]``, say."""
+        """The values of one row and output as
+        ``shapiq.InteractionValues``, for shapiq's plots: of ``explanation[0]``, say."""
         import shapiq
 
         if not self._squeezed[0] or len(self.output_names) > 1:
-            raise ValueError("shapiq's values are those of one row and output: pick them, as in explanation[0]")
+            raise ValueError(
+                "shapiq's values are those of one row and output: pick them, as in explanation[0]"
+            )
         names = {"k-sii": "k-SII", "shapley": "SV", "banzhaf": "BV", "moebius": "Moebius"}
         index = self.index.split("(")[0]
         if index not in names and not index.endswith("ii"):
@@ -422,11 +467,16 @@ class Explanation:
         )
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """One line a row and output: ``row, output, base_value, prediction, residual``, then one column a feature and, for
-        estimated values, its standard error in ``std_error:feature``, and its :attr:`sd` in ``sd:feature``: the table that the
-        command line writes, and :meth:`from_frame` reads. ``library`` is ``"pandas"`` or ``"polars"``."""
+        """One line a row and output: ``row, output, base_value, prediction, residual``, then one column a
+        feature and, for estimated values, its standard error in ``std_error:feature``, and its :attr:`sd` in
+        ``sd:feature``: the table that the command line writes, and :meth:`from_frame` reads. ``library`` is
+        ``"pandas"`` or ``"polars"``."""
         n, m = len(self.row_numbers), len(self.output_names)
-        columns = {"row": np.repeat(self.row_numbers, m), "output": self.output_names * n, **dict(self._core.table())}
+        columns = {
+            "row": np.repeat(self.row_numbers, m),
+            "output": self.output_names * n,
+            **dict(self._core.table()),
+        }
         if library == "pandas":
             import pandas
 
@@ -439,13 +489,18 @@ class Explanation:
 
     @classmethod
     def from_frame(cls, frame: Any) -> Explanation:
-        """Reads a table that :meth:`to_frame` or ``riesz explain`` made, or some of its rows, as a pandas or polars frame. It
-        holds neither the explained rows nor the bound of exact values, nor does it name the game."""
+        """Reads a table that :meth:`to_frame` or ``riesz explain`` made, or some of its rows, as a pandas or
+        polars frame. It holds neither the explained rows nor the bound of exact values, nor does it name the
+        game."""
         numbers = [name for name in frame.columns if name != "output"]
         header = [str(name) for name in numbers]
         cells = as_numbers(frame[numbers], header, "the table")
         outputs = [str(name) for name in frame["output"]] if "output" in frame.columns else None
-        return cls(_core.Explanation.from_table(header if outputs is None else [*header, "output"], cells, outputs or []))
+        return cls(
+            _core.Explanation.from_table(
+                header if outputs is None else [*header, "output"], cells, outputs or []
+            )
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` read too."""
@@ -459,8 +514,10 @@ class Explanation:
         content = pathlib.Path(path).read_bytes()
         if not content.lstrip().startswith(b"{"):
             raise ValueError(
-                f"{path} is not JSON: load reads what save and 'riesz explain -o FILE.json' write; tables of values, CSV and "
-                "Parquet, are read by the command line, 'riesz report' and 'riesz plot', and as data frames by from_frame"
+                f"{path} is not JSON: load reads what save and 'riesz explain -o FILE.json' write; tables of "
+                "values, CSV and "
+                "Parquet, are read by the command line, 'riesz report' and 'riesz plot', and as data frames "
+                "by from_frame"
             )
         try:
             return cls(_core.Explanation.from_json(content))
@@ -468,7 +525,8 @@ class Explanation:
             raise ValueError(f"{path}: {error}") from None
 
     def report(self, path: str | os.PathLike[str], title: str = "Explanation") -> None:
-        """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness, provenance."""
+        """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness,
+        provenance."""
         if not isinstance(title, str):
             raise TypeError(f"title = {title!r}: it is a text")
         check_ending(path, (".html", ".htm"), "report writes HTML")
@@ -478,11 +536,13 @@ class Explanation:
     def _check_whole(self) -> None:
         if not self._core.is_complete:
             raise ValueError(
-                "the features of this explanation are a selection, and their values do not add up to the predictions: "
+                "the features of this explanation are a selection, and their values do not add up to the "
+                "predictions: "
                 "save or report the whole explanation"
             )
 
-    # Display -----------------------------------------------------------------------------------------------------
+    # Display
+    # -----------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.shape) or "1"
@@ -516,16 +576,20 @@ class Explanation:
 Told = tuple[_core.Explanation, Sequence[int]]
 
 
-def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[int]]], **told: Any) -> Explanation:
-    """The outputs of ``blocks`` beside each other, each the sum of its parts. Where no column of a player reaches a part, its
-    value there is 0. See :func:`_of` for the rest."""
+def joined(
+    blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[int]]], **told: Any
+) -> Explanation:
+    """The outputs of ``blocks`` beside each other, each the sum of its parts. Where no column of a player
+    reaches a part, its value there is 0. See :func:`_of` for the rest."""
     parts = [part for block in blocks for part, _ in block]
     subsets = None
     if parts[0].subsets is not None:
         sizes = range(1, min(parts[0].order, len(players)) + 1)
         subsets = [list(subset) for size in sizes for subset in combinations(range(len(players)), size)]
         place = {tuple(subset): k for k, subset in enumerate(subsets)}
-        found = lambda part, used: [place[tuple(sorted(used[j] for j in subset))] for subset in part.subsets or []]
+        found = lambda part, used: [
+            place[tuple(sorted(used[j] for j in subset))] for subset in part.subsets or []
+        ]
         blocks = [[(part, found(part, used)) for part, used in block] for block in blocks]
     sets = len(players if subsets is None else subsets)
     # One estimate makes the sum one; what is exact has no standard error.
@@ -537,8 +601,12 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
         base_values=_beside(_pair(block, "base_values") for block in blocks),
         predictions=_beside(_pair(block, "predictions") for block in blocks),
         bound=_beside(_bound(block, sets) for block in blocks) if exact else None,
-        std_error=_beside(_cube(block, "std_error", sets) for block in blocks) if stated and not exact else None,
-        sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
+        std_error=_beside(_cube(block, "std_error", sets) for block in blocks)
+        if stated and not exact
+        else None,
+        sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]}
+        if samplings
+        else None,
         covariance=_beside(_joint(block, sets) for block in blocks) if sure else None,
         sure_by=parts[0].sure_by,
         players=players,
@@ -550,8 +618,8 @@ def joined(blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[i
 
 
 def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core.Explanation:
-    """The mixture of explanations by models of which each is the right one with a probability: values are means, and their
-    covariance is the mean of covariances and that of the means."""
+    """The mixture of explanations by models of which each is the right one with a probability: values are
+    means, and their covariance is the mean of covariances and that of the means."""
     mean: Any = lambda arrays: sum(weight * own for weight, own in zip(weights, arrays))
     values, told = mean(part.values for part in parts), _parts_of(parts[0])
     if all(part.covariance is not None for part in parts):
@@ -567,7 +635,9 @@ def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core
     return _core.Explanation(**{**told, **of_rows, "values": values})
 
 
-def named_sums(explanation: Explanation, weights: np.ndarray, column: str, names: Sequence[str]) -> Explanation:
+def named_sums(
+    explanation: Explanation, weights: np.ndarray, column: str, names: Sequence[str]
+) -> Explanation:
     """Means of rows as sums of so much weight each, with their names in a last column of the data."""
     core, times = explanation._core, np.asarray(weights, dtype=float)[:, None]
     told, (columns, levels, cells) = _parts_of(core), core.data
@@ -601,8 +671,8 @@ def _beside(arrays: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def _cube(block: Sequence[Told], name: str, players: int) -> np.ndarray:
-    """The sum over parts of numbers of players, rows × players × outputs. Standard errors add up too: the draws of the parts are
-    the same."""
+    """The sum over parts of numbers of players, rows × players × outputs. Standard errors add up too: the
+    draws of the parts are the same."""
     first = block[0][0]
     whole = np.zeros((len(first.row_numbers), players, len(first.output_names)))
     for part, used in block:
@@ -613,7 +683,8 @@ def _cube(block: Sequence[Told], name: str, players: int) -> np.ndarray:
 
 
 def _joint(block: Sequence[Told], players: int) -> np.ndarray:
-    """The covariance of the values of all players, rows × players × players × outputs, of a block of one part."""
+    """The covariance of the values of all players, rows × players × players × outputs, of a block of one
+    part."""
     ((part, used),) = block
     own = part.covariance
     assert own is not None
@@ -624,7 +695,11 @@ def _joint(block: Sequence[Told], players: int) -> np.ndarray:
 
 def _pair(block: Sequence[Told], name: str) -> np.ndarray:
     """The sum over parts of numbers of rows and outputs."""
-    return np.sum([getattr(part, name) for part, _ in block], axis=0) if len(block) > 1 else getattr(block[0][0], name)
+    return (
+        np.sum([getattr(part, name) for part, _ in block], axis=0)
+        if len(block) > 1
+        else getattr(block[0][0], name)
+    )
 
 
 def _bound(block: Sequence[Told], players: int) -> np.ndarray:
@@ -632,7 +707,9 @@ def _bound(block: Sequence[Told], players: int) -> np.ndarray:
     bound = _pair(block, "bound")
     if len(block) == 1:
         return bound
-    return bound + np.finfo(float).eps * (len(block) + players) * np.sum([_size(part) for part, _ in block], axis=0)
+    return bound + np.finfo(float).eps * (len(block) + players) * np.sum(
+        [_size(part) for part, _ in block], axis=0
+    )
 
 
 def _of(
@@ -661,8 +738,14 @@ def _of(
 
 def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
     if version > 3:
-        raise ValueError(f"this pickle is of version {version}, written by a newer riesz: update riesz to read it")
-    return Explanation(**state) if version == 3 else _of(**{name: part for name, part in state.items() if name != "residual"})
+        raise ValueError(
+            f"this pickle is of version {version}, written by a newer riesz: update riesz to read it"
+        )
+    return (
+        Explanation(**state)
+        if version == 3
+        else _of(**{name: part for name, part in state.items() if name != "residual"})
+    )
 
 
 def _count(value: Any, what: str) -> int:
@@ -695,7 +778,9 @@ def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> 
             return np.asarray([_positions(str(name), names, what, count) for name in key], dtype=int)
         if array.ndim == 1 and array.dtype.kind in "iu":
             return array.astype(int)
-        raise IndexError(f"{what}s are picked by a list of whole numbers, of names or of truth values, not by {key!r}")
+        raise IndexError(
+            f"{what}s are picked by a list of whole numbers, of names or of truth values, not by {key!r}"
+        )
     raise IndexError(f"a {what} is picked by a whole number, a name, a slice or a list, not by {key!r}")
 
 
@@ -704,8 +789,8 @@ MISSING = "missing"
 
 
 def _column(cells: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
-    """A column's levels (``None`` for numbers) and its numbers in the core's form, which has no missing numbers: a column with
-    some is one of levels."""
+    """A column's levels (``None`` for numbers) and its numbers in the core's form, which has no missing
+    numbers: a column with some is one of levels."""
     known = cells
     if cells.dtype == object:
         known = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
@@ -739,7 +824,8 @@ def _cells(core: _core.Explanation) -> np.ndarray:
 
 
 def _numbers_of(levels: Sequence[str]) -> list[float] | None:
-    """The numbers that the levels stand for, if they are those of a column of numbers in which some are missing."""
+    """The numbers that the levels stand for, if they are those of a column of numbers in which some are
+    missing."""
     try:
         numbers = [float("nan") if level == MISSING else float(level) for level in levels]
     except ValueError:

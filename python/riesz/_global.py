@@ -20,7 +20,8 @@ __all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
 
 @dataclass(frozen=True, eq=False)
 class SobolIndices:
-    """Shares of the variance of a model's output, of shape (d,), or (d, m) for m outputs; NaN for one that does not vary."""
+    """Shares of the variance of a model's output, of shape (d,), or (d, m) for m outputs; NaN for one that
+    does not vary."""
 
     feature_names: list[str]
     #: What each feature explains alone, ``Var E[f | X_j] / Var f``.
@@ -33,18 +34,22 @@ class SobolIndices:
     variance: Any
     #: A proved bound on the error of each share.
     bound: Any
-    #: The values of the ``index`` that was asked for, not divided by the variance, as an explanation of one row.
+    #: The values of the ``index`` that was asked for, not divided by the variance, as an explanation of one
+    #: row.
     explanation: Explanation
-    #: The same of functions drawn from the posterior, if ``draws`` were asked for: ``first_order``, ``shapley_effects`` and
-    #: ``total_order``, of shape (draws, d) or (draws, d, m), and ``variance``, (draws,) or (draws, m).
+    #: The same of functions drawn from the posterior, if ``draws`` were asked for: ``first_order``,
+    #: ``shapley_effects`` and ``total_order``, of shape (draws, d) or (draws, d, m), and ``variance``,
+    #: (draws,) or (draws, m).
     draws: dict[str, np.ndarray] | None = None
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:
-        """Credible intervals of this probability, by the draws' quantiles, of each of what :attr:`draws` holds. They are central,
-        and reach to the estimate where that lies outside: draws vary less than is expected far from the support points."""
+        """Credible intervals of this probability, by the draws' quantiles, of each of what :attr:`draws`
+        holds. They are central, and reach to the estimate where that lies outside: draws vary less than is
+        expected far from the support points."""
         if self.draws is None:
             raise ValueError(
-                "there are no draws: ask a Gaussian process, sobol_indices(model, background, posterior=True, draws=200)"
+                "there are no draws: ask a Gaussian process, sobol_indices(model, background, "
+                "posterior=True, draws=200)"
             )
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
@@ -56,12 +61,17 @@ class SobolIndices:
         return found
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` of the three, a line a feature, the largest Shapley effect first; of a single output."""
+        """A ``pandas.DataFrame`` of the three, a line a feature, the largest Shapley effect first; of a
+        single output."""
         import pandas as pd
 
         if np.ndim(self.first_order) > 1:
             raise ValueError("a data frame shows one output: make one of each column of the arrays")
-        columns = {"first_order": self.first_order, "shapley_effect": self.shapley_effects, "total_order": self.total_order}
+        columns = {
+            "first_order": self.first_order,
+            "shapley_effect": self.shapley_effects,
+            "total_order": self.total_order,
+        }
         frame = pd.DataFrame(columns, index=pd.Index(self.feature_names, name="feature"))
         return frame.sort_values("shapley_effect", ascending=False)
 
@@ -79,7 +89,8 @@ class SageValues:
     values: np.ndarray
     #: Standard errors over rows: how far other labelled rows could have led. ``None`` of a single row.
     std_error: np.ndarray | None
-    #: Standard errors over orders of features; ``None`` where all coalitions of features were valued, which is exact.
+    #: Standard errors over orders of features; ``None`` where all coalitions of features were valued, which
+    #: is exact.
     sampling_error: np.ndarray | None
     #: The mean loss of the mean prediction.
     base_loss: float
@@ -106,14 +117,21 @@ class SageValues:
         return plots.bar(self.explanation, ax, max_display)
 
 
-def asked(model: Any, background: Any, groups: Groups | None, weights: Any, game: str) -> tuple[Explainer, Part, list[Any]]:
-    """A model's one expansion, and the players that have a share in it, by an explainer that knows how to read both."""
+def asked(
+    model: Any, background: Any, groups: Groups | None, weights: Any, game: str
+) -> tuple[Explainer, Part, list[Any]]:
+    """A model's one expansion, and the players that have a share in it, by an explainer that knows how to
+    read both."""
     explainer = Explainer(model, background, game=game, groups=groups, weights=weights)
     parts = explainer._imported.parts
     if not explainer._cores or explainer.exactness != "exact":
-        raise UnsupportedModelError(f"it takes a model whose kernel is known: {explainer.reason or 'this one is not'}")
+        raise UnsupportedModelError(
+            f"it takes a model whose kernel is known: {explainer.reason or 'this one is not'}"
+        )
     if len(parts) != 1:
-        raise UnsupportedModelError(f"it takes one kernel machine, and a {explainer._imported.kind} is {len(parts)}")
+        raise UnsupportedModelError(
+            f"it takes one kernel machine, and a {explainer._imported.kind} is {len(parts)}"
+        )
     playing = [player for player in model_players(explainer._players, parts[0].owners) if player[1]]
     return explainer, parts[0], playing
 
@@ -139,37 +157,40 @@ def sobol_indices(
 ) -> SobolIndices:
     """Sobol indices and Shapley effects of a model's output: which features it varies with.
 
-    Exact, with a proved bound, where features are independent of each other and each is distributed as in the rows of
-    ``background`` (groups of columns: jointly so): the variance given some features is a product game over pairs of support
-    points.
+    Exact, with a proved bound, where features are independent of each other and each is distributed as in the
+    rows of ``background`` (groups of columns: jointly so): the variance given some features is a product game
+    over pairs of support points.
 
     Parameters
     ----------
     model
-        A kernel model, as for :class:`riesz.Explainer`: one whose kernel is a product over features, or a sum of products.
+        A kernel model, as for :class:`riesz.Explainer`: one whose kernel is a product over features, or a sum
+        of products.
     background : array or data frame of shape (b, d)
     groups : dict of name to list of columns, optional
         Columns that count as one. Columns that depend on each other belong together.
     index : str, default "shapley"
-        Which parts :attr:`SobolIndices.explanation` holds, as for :class:`riesz.Explainer`; ``"moebius"`` are first-order and
-        second-order Sobol indices, times the variance.
+        Which parts :attr:`SobolIndices.explanation` holds, as for :class:`riesz.Explainer`; ``"moebius"`` are
+        first-order and second-order Sobol indices, times the variance.
     weights : array of shape (b,), optional
     posterior : bool, default False
-        For Gaussian processes with a posterior: the mean over the functions that it thinks possible, exactly, in place of that of
-        their mean. What is not known of the function varies, too, so variances are larger.
+        For Gaussian processes with a posterior: the mean over the functions that it thinks possible, exactly,
+        in place of that of their mean. What is not known of the function varies, too, so variances are
+        larger.
     draws : int, default 0
         With ``posterior``: how many functions to draw from it, for :attr:`SobolIndices.draws` and its
-        :meth:`~SobolIndices.interval`. A draw is exact at the support points, and between them the mean of the process given what
-        it is there; so draws vary less than is expected, where inputs are far from support points. Directions in which the prior
-        hardly varies (less than 1e-9 of the largest) are left out.
+        :meth:`~SobolIndices.interval`. A draw is exact at the support points, and between them the mean of
+        the process given what it is there; so draws vary less than is expected, where inputs are far from
+        support points. Directions in which the prior hardly varies (less than 1e-9 of the largest) are left
+        out.
     seed : int, default 0
         For the draws.
     threads : int, optional
 
     Notes
     -----
-    Cost O(n² d b), with n support points (times products of the kernel). Sources: Sobol 1993; Homma and Saltelli 1996; Owen 2014;
-    Song, Nelson and Staum 2016.
+    Cost O(n² d b), with n support points (times products of the kernel). Sources: Sobol 1993; Homma and
+    Saltelli 1996; Owen 2014; Song, Nelson and Staum 2016.
 
     Examples
     --------
@@ -177,12 +198,16 @@ def sobol_indices(
     >>> from riesz.kernels import RBF
     >>> model = riesz.Expansion(RBF(length_scale=1.5), points=np.eye(3), coef=[1.0, -1.0, 0.5])
     >>> found = riesz.sobol_indices(model, np.random.default_rng(0).normal(size=(50, 3)))
-    >>> bool((found.first_order <= found.shapley_effects).all() and (found.shapley_effects <= found.total_order).all())
+    >>> bool((found.first_order <= found.shapley_effects).all())
+    True
+    >>> bool((found.shapley_effects <= found.total_order).all())
     True
     """
     explainer, part, playing = asked(model, background, groups, weights, "marginal_product")
     if not is_whole(draws) or draws < 0 or (draws and not posterior):
-        raise ValueError(f"draws = {draws!r}: it is a whole number, and draws are from a posterior: give posterior=True")
+        raise ValueError(
+            f"draws = {draws!r}: it is a whole number, and draws are from a posterior: give posterior=True"
+        )
     rows = explainer._model_rows(explainer._background, "background")[0]
 
     def find(draws: tuple[int, int] | None) -> tuple[_core.Explanation, dict[str, np.ndarray], np.ndarray]:
@@ -239,16 +264,17 @@ def sage_values(
 ) -> SageValues:
     """SAGE values: how much each feature takes off a model's loss (Covert, Lundberg and Lee 2020).
 
-    A coalition of features is worth the loss of the mean prediction less that of predictions whose absent features are averaged
-    over the background. What coalitions are worth is computed for all rows with all of the background; only where all coalitions
-    of features are more than ``2 * permutations * d``, random orders of features are drawn.
+    A coalition of features is worth the loss of the mean prediction less that of predictions whose absent
+    features are averaged over the background. What coalitions are worth is computed for all rows with all of
+    the background; only where all coalitions of features are more than ``2 * permutations * d``, random
+    orders of features are drawn.
 
     Parameters
     ----------
     model
-        A kernel model, as for :class:`riesz.Explainer`. For classifiers, one with class probabilities of its own, such as
-        :class:`riesz.KernelLogisticRegression`: the loss is the log loss. For others it is the squared error, summed up over
-        outputs.
+        A kernel model, as for :class:`riesz.Explainer`. For classifiers, one with class probabilities of its
+        own, such as :class:`riesz.KernelLogisticRegression`: the loss is the log loss. For others it is the
+        squared error, summed up over outputs.
     X : array or data frame of shape (n, d)
         Labelled rows, best those that the model was not fitted on.
     y : array of shape (n,) or (n, m)
@@ -272,7 +298,9 @@ def sage_values(
     >>> int(found.values.argmax()), bool(np.isclose(found.values.sum(), found.base_loss - found.loss))
     (0, True)
     """
-    explainer, part, playing = asked(model, X if background is None else background, groups, weights, "interventional")
+    explainer, part, playing = asked(
+        model, X if background is None else background, groups, weights, "interventional"
+    )
     if not is_whole(permutations) or permutations < 1:
         raise ValueError(f"permutations = {permutations!r}: it is a whole number, at least 1")
     rows = explainer._model_rows(explainer._background, "background")[0]

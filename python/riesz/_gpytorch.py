@@ -1,8 +1,8 @@
 """Gaussian processes of GPyTorch and BoTorch as expansions.
 
-A model's ``forward`` is code that can do anything, so its kernel and mean are read and the expansion is then compared
-with what the model itself predicts. A model that cannot be read is explained by the mean of its posterior.
-"""
+A model's ``forward`` is code that can do anything, so its kernel and mean are read and the expansion is then
+compared with what the model itself predicts. A model that cannot be read is explained by the mean of its
+posterior."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ from . import kernels as rk
 from ._core import UnsupportedModelError
 from ._data import as_numbers, numbered
 from ._expansion import Expansion
-from ._imported import SINGLE_TOLERANCE, TOLERANCE, Block, Imported, Owner, Part, Transform, mapped, moved_rows
+from ._imported import (
+    SINGLE_TOLERANCE,
+    TOLERANCE,
+    Block,
+    Imported,
+    Owner,
+    Part,
+    Transform,
+    mapped,
+    moved_rows,
+)
 from ._tensors import evaluated, posterior_mean, tensor_of
 
 
@@ -50,7 +60,8 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
             # BoTorch has no posterior where some outputs alone are transformed.
             own = lambda X: np.column_stack([output.function(X) for output in outputs])
     except Exception as error:
-        # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as they are.
+        # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as
+        # they are.
         refusal = error if isinstance(error, UnsupportedModelError) else _not_read(model, error)
         without_mean = _error_of(function, rows)
         if without_mean is not None:
@@ -74,12 +85,14 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
 def _not_read(model: Any, error: Exception) -> UnsupportedModelError:
     what = str(error).splitlines()
     return UnsupportedModelError(
-        f"the {type(model).__name__} cannot be read as a kernel and a mean: {what[0] if what else type(error).__name__}"
+        f"the {type(model).__name__} cannot be read as a kernel and a mean: "
+        f"{what[0] if what else type(error).__name__}"
     )
 
 
 def _error_of(function: Callable[[Any], np.ndarray], rows: np.ndarray | None) -> UnsupportedModelError | None:
-    """Why a model has no mean a row; ``None`` if it has one. What else goes wrong is said where values are asked for."""
+    """Why a model has no mean a row; ``None`` if it has one. What else goes wrong is said where values are
+    asked for."""
     if rows is None:
         return None
     try:
@@ -118,9 +131,13 @@ def _output(model: Any, name: str) -> Output:
 
     kind = type(model).__name__
     if not isinstance(model, gpytorch.models.ExactGP):
-        raise UnsupportedModelError(f"a {kind} is not an ExactGP: its predictions are no expansion over training points")
+        raise UnsupportedModelError(
+            f"a {kind} is not an ExactGP: its predictions are no expansion over training points"
+        )
     if model.train_inputs is None or model.train_targets is None:
-        raise UnsupportedModelError(f"the {kind} has no training data, so it has no posterior: set_train_data first")
+        raise UnsupportedModelError(
+            f"the {kind} has no training data, so it has no posterior: set_train_data first"
+        )
     if len(model.train_inputs) != 1 or model.train_inputs[0].ndim != 2 or model.train_targets.ndim != 1:
         raise UnsupportedModelError(
             f"the {kind} has several inputs, a batch or several outputs, which are no models of their own"
@@ -134,17 +151,25 @@ def _output(model: Any, name: str) -> Output:
         )
     outcome = _botorch.outcome_of(model)
     known = _training_rows(model)
-    owners, transform = _input_transform(model, model.train_inputs[0].shape[1] if known is None else known.shape[1])
+    owners, transform = _input_transform(
+        model, model.train_inputs[0].shape[1] if known is None else known.shape[1]
+    )
     with evaluated(model):
         # A model of BoTorch that predicts holds its training rows as its kernel takes them.
         points = model.train_inputs[0].detach().cpu().double()
         targets = model.train_targets.detach().cpu().double().numpy()
     width = points.shape[1]
     if len(owners) != width:
-        raise UnsupportedModelError(f"the input transform of the {kind} makes {len(owners)} columns, but its kernel has {width}")
+        raise UnsupportedModelError(
+            f"the input transform of the {kind} makes {len(owners)} columns, but its kernel has {width}"
+        )
     constant, slopes = _mean(model.mean_module, kind, width)
     covariance = copy.deepcopy(model.covar_module).cpu().double()
-    with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False), gpytorch.settings.debug(False):
+    with (
+        torch.no_grad(),
+        gpytorch.settings.fast_computations(False, False, False),
+        gpytorch.settings.debug(False),
+    ):
         gram = covariance(points).to_dense().numpy()
     noise = np.broadcast_to(model.likelihood.noise.detach().cpu().double().numpy(), (len(points),))
     observed = gram + np.diag(noise + float(getattr(model.likelihood, "second_noise", 0.0)))
@@ -189,16 +214,20 @@ def _mean(module: Any, kind: str, width: int) -> tuple[float, np.ndarray | None]
         if len(slopes) == width:
             return 0.0 if module.bias is None else float(module.bias.detach()), slopes
     raise UnsupportedModelError(
-        f"the mean of the {kind} is a {type(module).__name__}: a ConstantMean, a ZeroMean or a LinearMean has exact values"
+        f"the mean of the {kind} is a {type(module).__name__}: a ConstantMean, a ZeroMean or a LinearMean "
+        "has exact values"
     )
 
 
 def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:
-    """``kernel`` over those of the model's columns that it is given; ``chosen`` says that it does not choose among them."""
+    """``kernel`` over those of the model's columns that it is given; ``chosen`` says that it does not choose
+    among them."""
     from gpytorch import kernels as gk
 
     if len(kernel.batch_shape):
-        raise UnsupportedModelError(f"the {type(kernel).__name__} has a batch shape: explain its models one by one")
+        raise UnsupportedModelError(
+            f"the {type(kernel).__name__} has a batch shape: explain its models one by one"
+        )
     if kernel.active_dims is not None and not chosen:
         columns = [columns[int(j)] for j in kernel.active_dims]
     number = lambda tensor: float(tensor.detach())
@@ -218,7 +247,9 @@ def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:
     if type(kernel) is gk.PeriodicKernel:
         # GPyTorch does not square the length scale.
         lengths = np.broadcast_to(np.sqrt(scales()), (len(columns),))
-        periods = np.broadcast_to(np.asarray(kernel.period_length.detach().cpu().double()).ravel(), (len(columns),))
+        periods = np.broadcast_to(
+            np.asarray(kernel.period_length.detach().cpu().double()).ravel(), (len(columns),)
+        )
         periodic = [
             rk.Periodic(length_scale=float(length), periodicity=float(period), columns=[j])
             for length, period, j in zip(lengths, periods, columns)
@@ -228,10 +259,13 @@ def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:
         variance = np.asarray(kernel.variance.detach().cpu().double()).ravel()
         return rk.Linear(scale=(1.0 / np.sqrt(variance)).tolist(), columns=columns)
     if type(kernel) is gk.PolynomialKernel:
-        return rk.Polynomial(degree=int(kernel.power), gamma=1.0, coef0=number(kernel.offset), columns=columns)
+        return rk.Polynomial(
+            degree=int(kernel.power), gamma=1.0, coef0=number(kernel.offset), columns=columns
+        )
     if type(kernel) is gk.ConstantKernel:
         return rk.Constant(number(kernel.constant))
     raise UnsupportedModelError(
-        f"the kernel has a part {type(kernel).__name__}, which has no exact values: ScaleKernel, RBFKernel, MaternKernel, "
+        f"the kernel has a part {type(kernel).__name__}, which has no exact values: ScaleKernel, RBFKernel, "
+        "MaternKernel, "
         "RQKernel, PeriodicKernel, LinearKernel, ConstantKernel, their sums and products have"
     )

@@ -1,4 +1,5 @@
-"""Models as they are read: expansions, how the user's columns become theirs, how they add up, and whether they are the model."""
+"""Models as they are read: expansions, how the user's columns become theirs, how they add up, and whether
+they are the model."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ CHECKED = 16
 #: Numbers that sparse support vectors are written out to.
 MOST_NUMBERS = 100_000_000
 
-#: The largest difference between a model's prediction and that of its expansions, relative to their size: see :func:`compare`.
+#: The largest difference between a model's prediction and that of its expansions, relative to their size: see
+#: :func:`compare`.
 TOLERANCE = 1e-6
 
 #: The same where rows or parameters are in single precision.
@@ -72,24 +74,28 @@ class Imported:
     kind: str
     #: The names of the outputs.
     output_names: list[str]
-    #: The model's own outputs at rows in the user's columns, (n,) or (n, outputs), for estimates; ``None`` if it has none.
+    #: The model's own outputs at rows in the user's columns, (n,) or (n, outputs), for estimates; ``None`` if
+    #: it has none.
     function: Callable[[Any], Any] | None = None
     #: Why the model cannot be read as expansions.
     refusal: UnsupportedModelError | None = None
     #: Whether the blocks still have to be compared with ``function``.
     unchecked: bool = False
-    #: Rows in the user's columns at which they are compared where there is no background; ``None`` if there are none.
+    #: Rows in the user's columns at which they are compared where there is no background; ``None`` if there
+    #: are none.
     rows: np.ndarray | None = None
     #: The largest relative difference.
     tolerance: float = TOLERANCE
-    #: Whether differences are relative to each prediction alone, as those of products are, and not to the largest one.
+    #: Whether differences are relative to each prediction alone, as those of products are, and not to the
+    #: largest one.
     is_product: bool = False
     #: How far the model's own kernel values may be off by rounding.
     rounding: float = 0.0
-    #: Whether the model's prediction is its user's code, which may do more than what was read. Then the model is estimated, and
-    #: otherwise a model that differs from its expansions is refused.
+    #: Whether the model's prediction is its user's code, which may do more than what was read. Then the model
+    #: is estimated, and otherwise a model that differs from its expansions is refused.
     may_do_more: bool = False
-    #: How far values may be from the model's by what its expansions leave out, one number an output; ``None`` if nothing is.
+    #: How far values may be from the model's by what its expansions leave out, one number an output; ``None``
+    #: if nothing is.
     left_out: np.ndarray | None = None
     #: Models of which each is the right one with a probability, if the only block is their mean.
     mixture: list[tuple[float, Part]] | None = None
@@ -131,9 +137,11 @@ class Read:
     has_rows: bool = True
     #: The outputs as sums of those of one expansion, (its outputs, outputs); ``None`` if they are the same.
     weights: np.ndarray | None = None
-    #: The user's column that each of the expansions' columns comes from, and how; ``None`` if they are the same.
+    #: The user's column that each of the expansions' columns comes from, and how; ``None`` if they are the
+    #: same.
     made: tuple[list[int], Transform] | None = None
-    #: Rows in the user's columns at which the two are compared without a background; ``None`` for moved support points.
+    #: Rows in the user's columns at which the two are compared without a background; ``None`` for moved
+    #: support points.
     rows: np.ndarray | None = None
     #: Whether differences are relative to each output alone.
     is_product: bool = False
@@ -146,7 +154,10 @@ class Read:
         if self.made is not None:
             parts = [replace(part, owners=self.made[0], transform=self.made[1]) for part in parts]
         if self.weights is not None:
-            parts = [mapped(part, self.weights, np.zeros(len(self.output_names)), self.output_names) for part in parts]
+            parts = [
+                mapped(part, self.weights, np.zeros(len(self.output_names)), self.output_names)
+                for part in parts
+            ]
         return [[part] for part in parts]
 
 
@@ -175,8 +186,9 @@ def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
 
 
 def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
-    """The decision functions of all pairs of three classes or more (positive for the first), and beside them each class's sum of
-    those that it is in. scikit-learn's one-vs-rest decision function is votes and a squashed sum, and so it is no expansion."""
+    """The decision functions of all pairs of three classes or more (positive for the first), and beside them
+    each class's sum of those that it is in. scikit-learn's one-vs-rest decision function is votes and a
+    squashed sum, and so it is no expansion."""
     sums = np.zeros((len(pairs.output_names), len(classes)))
     for pair, (i, j) in enumerate(combinations(range(len(classes)), 2)):
         sums[pair, i], sums[pair, j] = 1.0, -1.0
@@ -184,7 +196,9 @@ def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
     told = ", and each class's sum of those that it is in, which ranks classes that win as many pairs"
     function = lambda rows: pairs.function(rows) @ weights
     names = [*pairs.output_names, *classes]
-    return replace(pairs, explained=pairs.explained + told, output_names=names, function=function, weights=weights)
+    return replace(
+        pairs, explained=pairs.explained + told, output_names=names, function=function, weights=weights
+    )
 
 
 def names_in(model: Any, width: int) -> list[str]:
@@ -206,7 +220,8 @@ def expansion_of(
     size = int(np.prod(points.shape)) if hasattr(points, "toarray") else 0
     if size > MOST_NUMBERS:
         raise UnsupportedModelError(
-            f"the {type(model).__name__} has {points.shape[0]} support vectors of {points.shape[1]} columns, which would take "
+            f"the {type(model).__name__} has {points.shape[0]} support vectors of {points.shape[1]} columns, "
+            "which would take "
             f"{size * 8 / 1e9:.1f} GB written out, and at most {MOST_NUMBERS * 8 / 1e9:.1f} GB are"
         )
     points = as_cells(points).astype(np.float64)
@@ -218,7 +233,8 @@ def expansion_of(
 
 
 def moved_rows(points: np.ndarray) -> np.ndarray:
-    """Some of the points, each a tenth of a standard deviation away: at the points themselves a model may only remember."""
+    """Some of the points, each a tenth of a standard deviation away: at the points themselves a model may
+    only remember."""
     if not len(points):
         return np.zeros((1, points.shape[1]))
     return some_rows(points) + 0.1 * points.std(axis=0)
@@ -247,10 +263,11 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
     Returns
     -------
     UnsupportedModelError or None
-        The error to raise where a prediction differs by more than ``imported.tolerance`` (:data:`SINGLE_TOLERANCE` for rows in
-        single precision) of the largest prediction. As sums of large terms lose digits, 1e-4 of the sum of the absolute dual
-        coefficients is added to it, and 1e-7 of their sum times the kernel; and to the difference ``imported.rounding`` of the
-        sum of the absolute coefficients.
+        The error to raise where a prediction differs by more than
+        ``imported.tolerance`` (:data:`SINGLE_TOLERANCE` for rows in single precision) of the largest
+        prediction. As sums of large terms lose digits, 1e-4 of the sum of the absolute dual coefficients is
+        added to it, and 1e-7 of their sum times the kernel; and to the difference ``imported.rounding`` of
+        the sum of the absolute coefficients.
     """
     assert imported.function is not None
     # The model's own sums may lose digits in single precision, where rows are.
@@ -266,19 +283,25 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
     size: Any = np.abs(expected) + 1e-290
     if not imported.is_product:
         coefficients = sum(np.abs(part.expansion.coef).sum() for part in imported.parts)
-        terms = sum(np.abs(_absolute_sum(part.expansion._core, own)).max() for part, own in zip(imported.parts, rows))
+        terms = sum(
+            np.abs(_absolute_sum(part.expansion._core, own)).max() for part, own in zip(imported.parts, rows)
+        )
         lost = 1e-4 * coefficients + 1e-7 * terms + imported.rounding / imported.tolerance * coefficients
         size = size.max(initial=0.0) + lost
     is_single = any(str(kind) in ("float32", "Float32") for kind in getattr(plain, "dtypes", []))
     tolerance = max(imported.tolerance, SINGLE_TOLERANCE) if is_single else imported.tolerance
     with np.errstate(invalid="ignore"):
         # What overflows on both sides is the same.
-        same = found.shape == expected.shape and np.all((found == expected) | (np.abs(found - expected) <= tolerance * size))
+        same = found.shape == expected.shape and np.all(
+            (found == expected) | (np.abs(found - expected) <= tolerance * size)
+        )
     if same:
         return None
     return UnsupportedModelError(
-        f"the {imported.kind} does not predict what its kernel and coefficients say, so it would be another model that is "
-        "explained: it may have been changed after it was fitted, or do more than riesz reads; its answers can be explained, "
+        f"the {imported.kind} does not predict what its kernel and coefficients say, so it would be another "
+        "model that is "
+        "explained: it may have been changed after it was fitted, or do more than riesz reads; its answers "
+        "can be explained, "
         "riesz.Explainer(model.predict, background)"
     )
 
@@ -313,12 +336,17 @@ def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[s
     return replace(part, expansion=expansion)
 
 
-def weighted_sum(members: Sequence[tuple[list[Block], np.ndarray]], shift: Any, names: Sequence[str]) -> Block:
-    """The sum of members, each its outputs times weights (its outputs × names), plus ``shift``, as one block."""
+def weighted_sum(
+    members: Sequence[tuple[list[Block], np.ndarray]], shift: Any, names: Sequence[str]
+) -> Block:
+    """The sum of members, each its outputs times weights (its outputs × names), plus ``shift``, as one
+    block."""
     zero, parts = np.zeros(len(names)), []
     for blocks, weights in members:
         if outputs_of(blocks) != len(weights):
-            raise UnsupportedModelError(f"a member has {outputs_of(blocks)} outputs where {len(weights)} are added up")
+            raise UnsupportedModelError(
+                f"a member has {outputs_of(blocks)} outputs where {len(weights)} are added up"
+            )
         at = 0
         for block in blocks:
             own = weights[at : (at := at + outputs_of([block]))]
@@ -326,13 +354,16 @@ def weighted_sum(members: Sequence[tuple[list[Block], np.ndarray]], shift: Any, 
     alike: dict[Any, list[Part]] = {}
     for part in parts:
         core = part.expansion._core
-        alike.setdefault((core.kernel, part.transform, *part.owners, *core.feature_names, str(core.levels)), []).append(part)
+        alike.setdefault(
+            (core.kernel, part.transform, *part.owners, *core.feature_names, str(core.levels)), []
+        ).append(part)
     first, *others = [_joined(same, names) for same in alike.values()]
     return [mapped(first, np.eye(len(names)), np.broadcast_to(shift, zero.shape), names), *others]
 
 
 def _joined(parts: list[Part], names: Sequence[str]) -> Part:
-    """The sum of parts that have one kernel over the same columns, as one: sums of kernel machines are kernel machines."""
+    """The sum of parts that have one kernel over the same columns, as one: sums of kernel machines are kernel
+    machines."""
     if len(parts) == 1:
         return parts[0]
     cores = [part.expansion._core for part in parts]
@@ -357,7 +388,12 @@ def card_of(parts: Sequence[Part]) -> dict[str, str]:
 
 
 def user_names(X: Any, imported: Imported) -> list[str]:
-    """The names of the user's columns: the model's, or the data frame's if the model was fitted without names."""
+    """The names of the user's columns: the model's, or the data frame's if the model was fitted without
+    names."""
     given = names_of(X)
     unnamed = imported.feature_names == numbered(len(imported.feature_names))
-    return given if given is not None and unnamed and len(given) == len(imported.feature_names) else imported.feature_names
+    return (
+        given
+        if given is not None and unnamed and len(given) == len(imported.feature_names)
+        else imported.feature_names
+    )

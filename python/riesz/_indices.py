@@ -10,10 +10,10 @@ import numpy as np
 class Semivalue(str):
     """The semivalue of a measure on [0, 1] that is given by some chances and their weights, as an ``index``.
 
-    A feature's value is what it adds on average, where each of the others is present with a chance that is drawn from
-    ``chances`` by ``weights``: ``sum_q weights[q] * E[v(S + j) - v(S)]`` with S of the others, each with chance ``chances[q]``
-    (Dubey, Neyman and Weber 1981). Exact, as Banzhaf values are, whose mean these are. As text, which it is,
-    ``"semivalue(0.2: 0.5, 0.8: 0.5)"``.
+    A feature's value is what it adds on average, where each of the others is present with a chance that is
+    drawn from ``chances`` by ``weights``: ``sum_q weights[q] * E[v(S + j) - v(S)]`` with S of the others,
+    each with chance ``chances[q]`` (Dubey, Neyman and Weber 1981). Exact, as Banzhaf values are, whose mean
+    these are. As text, which it is, ``"semivalue(0.2: 0.5, 0.8: 0.5)"``.
 
     Parameters
     ----------
@@ -39,7 +39,10 @@ class Semivalue(str):
     def __new__(cls, chances: Any, weights: Any) -> Semivalue:
         own, each = (np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in (chances, weights))
         if own.ndim != 1 or own.shape != each.shape:
-            raise ValueError(f"chances of shape {own.shape} take weights of the same shape, one of each, and not {each.shape}")
+            raise ValueError(
+                f"chances of shape {own.shape} take weights of the same shape, one of each, and not "
+                f"{each.shape}"
+            )
         listed = ", ".join(f"{float(t)!r}: {float(weight)!r}" for t, weight in zip(own, each))
         return super().__new__(cls, f"semivalue({listed})")
 

@@ -27,8 +27,8 @@ class MediatorShares:
     mediators: tuple[str, ...]
     #: Shapley values, (rows, mediators): with :attr:`base_values` they add up to :attr:`mean`.
     values: np.ndarray
-    #: What is there whatever the treatment, (rows,): the outcome where mediators are as in the background; 0 of contrasts, but
-    #: for what studies do not tell.
+    #: What is there whatever the treatment, (rows,): the outcome where mediators are as in the background; 0
+    #: of contrasts, but for what studies do not tell.
     base_values: np.ndarray
     #: The effect, (rows,).
     mean: np.ndarray
@@ -38,20 +38,24 @@ class MediatorShares:
         import pandas
 
         values = {f"through {name}": own for name, own in zip(self.mediators, self.values.T)}
-        return pandas.DataFrame({**self.treatments, **values, "base value": self.base_values, "mean": self.mean})
+        return pandas.DataFrame(
+            {**self.treatments, **values, "base value": self.base_values, "mean": self.mean}
+        )
 
     def __repr__(self) -> str:
         return f"<riesz.MediatorShares: {self.what}>\n{self.to_frame().to_string(index=False)}"
 
 
 def values_through(parts: list[_Part], levels: Levels, background: Any, how: Mapping[str, Any]) -> np.ndarray:
-    """The values of mediators, (rows, mediators): those of the outcome at the rows of study 1 by the weights that these have,
-    averaged over hyper-parameters."""
+    """The values of mediators, (rows, mediators): those of the outcome at the rows of study 1 by the weights
+    that these have, averaged over hyper-parameters."""
     total: Any = 0.0
     for weight, of_rows, outcome, rows in parts:
         model = Expansion._wrap(outcome)
         names = model.feature_names
-        explained = Explainer(model, background, **how)(cells(Rows(names, [levels[name] for name in names], rows)))
+        explained = Explainer(model, background, **how)(
+            cells(Rows(names, [levels[name] for name in names], rows))
+        )
         total = total + weight * (of_rows @ explained.values.reshape(len(rows), -1))
     return total
 

@@ -1,5 +1,5 @@
-"""What duels have besides two items: contexts, users, who is at home, who the items are. Read here, for fitting and for
-prediction."""
+"""What duels have besides two items: contexts, users, who is at home, who the items are. Read here, for
+fitting and for prediction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from . import kernels as rk
 from ._data import _missing, as_cells, as_numbers, collected, is_missing, is_whole, names_of, numbered, picked
 from ._samples import ColumnTypes, Rows, _text, read, read_categories
 
-#: What the core calls items and users that a model was not fitted on; on the right they are others than on the left.
+#: What the core calls items and users that a model was not fitted on; on the right they are others than on
+#: the left.
 UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
 #: The column of users among the contexts, and the columns of an item at home and of its name.
 USER, HOME, ID = "user", "home", "id"
@@ -27,7 +28,9 @@ def sides(home: Any, count: int | None = None) -> np.ndarray:
     for row, cell in enumerate(given):
         code = 0 if is_missing(cell) else known.get(str(cell))
         if code is None:
-            raise ValueError(f"home is {cell!r} in row {row} (from 0): it is 'left', 'right', or 'none' (or None)")
+            raise ValueError(
+                f"home is {cell!r} in row {row} (from 0): it is 'left', 'right', or 'none' (or None)"
+            )
         codes.append(code)
     if count is not None and len(codes) != count:
         raise ValueError(f"home has {len(codes)} entries, but there are {count} duels: one a duel")
@@ -41,7 +44,9 @@ def homes(home: Any, duels: Any) -> np.ndarray:
     if len(given) != len(cells):
         raise ValueError(f"home has {len(given)} entries, but there are {len(cells)} duels: one a duel")
     names = [[_text(one) for one in cells[:, side].tolist()] for side in (0, 1)]
-    return np.array(_core.read_homes([None if is_missing(cell) else _text(cell) for cell in given], (names[0], names[1])))
+    return np.array(
+        _core.read_homes([None if is_missing(cell) else _text(cell) for cell in given], (names[0], names[1]))
+    )
 
 
 def labels_of(items: Any) -> list[str] | None:
@@ -53,7 +58,8 @@ def labels_of(items: Any) -> list[str] | None:
 
 
 class Contexts:
-    """The contexts of the duels that a model was fitted to: their columns, which rows at prediction have too."""
+    """The contexts of the duels that a model was fitted to: their columns, which rows at prediction have
+    too."""
 
     def __init__(self, names: list[str], levels: list[list[str] | None], has_users: bool):
         self.names, self.levels, self.has_users = names, levels, has_users
@@ -72,7 +78,9 @@ class Contexts:
         for rows in found:
             if len(rows.numbers) != count:
                 what = "users" if rows.names == [USER] else "contexts"
-                raise ValueError(f"{what} have {len(rows.numbers)} rows, but there are {count} duels: one a duel")
+                raise ValueError(
+                    f"{what} have {len(rows.numbers)} rows, but there are {count} duels: one a duel"
+                )
         names = [name for rows in found for name in rows.names]
         if len(set(names)) < len(names):
             raise ValueError(f"a column of contexts is called '{USER}', as that of users: rename it")
@@ -97,7 +105,8 @@ class Contexts:
             found.append(as_numbers(cells, names, "contexts", self.levels[:own]))
         if (users is None) == self.has_users:
             raise ValueError(
-                "the model was fitted on duels with users: say who it is, users=…; any other name is a new user"
+                "the model was fitted on duels with users: say who it is, users=…; any other name is a new "
+                "user"
                 if self.has_users
                 else "users: the model was fitted on duels without users"
             )
@@ -121,7 +130,9 @@ def places_of(ids: Any, known: Sequence[str], unseen: str) -> np.ndarray:
     return np.array([[code.get(_text(one), code[unseen])] for one in given])
 
 
-def side_by_side(blocks: list[np.ndarray], what: str = "left, right, contexts, users, home and ids") -> np.ndarray:
+def side_by_side(
+    blocks: list[np.ndarray], what: str = "left, right, contexts, users, home and ids"
+) -> np.ndarray:
     """Columns of several arrays, each with as many rows as the others, or with one."""
     counts = sorted({len(block) for block in blocks})
     if len([count for count in counts if count != 1]) > 1:
@@ -131,22 +142,35 @@ def side_by_side(blocks: list[np.ndarray], what: str = "left, right, contexts, u
     return np.hstack([np.broadcast_to(block, (count, block.shape[1])) for block in blocks])
 
 
-def memberships(members: Any, items: Any, count: int) -> tuple[list, list[int], list[int], list[float] | None]:
-    """Names of bags, and of each membership the number of its bag, its item, and what it counts if that is said."""
+def memberships(
+    members: Any, items: Any, count: int
+) -> tuple[list, list[int], list[int], list[float] | None]:
+    """Names of bags, and of each membership the number of its bag, its item, and what it counts if that is
+    said."""
     cells = np.asarray(members, dtype=object)
     if cells.ndim != 2 or cells.shape[1] not in (2, 3):
-        raise ValueError(f"members have the shape {cells.shape}: each is a bag and an item, and how much it counts, if you like")
+        raise ValueError(
+            f"members have the shape {cells.shape}: each is a bag and an item, and how much it counts, if "
+            "you like"
+        )
     names = list(dict.fromkeys(cells[:, 0].tolist()))
     places = {name: place for place, name in enumerate(names)}
     labels = labels_of(items)
-    known = {name: place for place, name in enumerate(labels if labels is not None else map(str, range(count)))}
+    known = {
+        name: place for place, name in enumerate(labels if labels is not None else map(str, range(count)))
+    }
     unknown = [item for item in dict.fromkeys(cells[:, 1].tolist()) if _text(item) not in known]
     if unknown:
         raise ValueError(f"members name items that are not among the items: {_first(unknown)}")
     weights = cells[:, 2].astype(float).tolist() if cells.shape[1] == 3 else None
     if weights is not None and not all(0 < weight < float("inf") for weight in weights):
         raise ValueError("members: weights are positive numbers")
-    return names, [places[bag] for bag in cells[:, 0].tolist()], [known[_text(item)] for item in cells[:, 1].tolist()], weights
+    return (
+        names,
+        [places[bag] for bag in cells[:, 0].tolist()],
+        [known[_text(item)] for item in cells[:, 1].tolist()],
+        weights,
+    )
 
 
 def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +194,9 @@ def _first(names: list) -> str:
 def check_optimizer(optimizer: Any) -> None:
     """Refuses optimizers that there are not."""
     if optimizer not in (None, "fmin_l_bfgs_b"):
-        raise ValueError(f"optimizer = {optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
+        raise ValueError(
+            f"optimizer = {optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is"
+        )
 
 
 def pairs_of(duels: Any) -> np.ndarray:
@@ -188,7 +214,8 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
     cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(
-            f"duels have the shape {cells.shape}: each is a pair of items, (winner, loser), or (left, right) with outcome"
+            f"duels have the shape {cells.shape}: each is a pair of items, (winner, loser), or (left, right) "
+            "with outcome"
         )
     index = getattr(items, "index", None)
     if index is not None and not callable(index):
@@ -204,20 +231,27 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
     else:
         if cells.dtype.kind not in "iu":
             raise TypeError(
-                "duels are pairs of numbers of rows of items; labels need items as a data frame with these labels as its index"
+                "duels are pairs of numbers of rows of items; labels need items as a data frame with these "
+                "labels as its index"
             )
         if cells.size and (cells.min() < 0 or cells.max() >= count):
             raise ValueError(
-                f"duels name item {cells.min() if cells.min() < 0 else cells.max()}, but items have {count} rows, from 0"
+                f"duels name item {cells.min() if cells.min() < 0 else cells.max()}, but items have {count} "
+                "rows, from 0"
             )
         places = cells
     return places[:, 0].astype(int), places[:, 1].astype(int)
 
 
-def read_items(items: Any, choices: ColumnTypes | None = None) -> tuple[list[str], list[list[str] | None], np.ndarray]:
-    """Names and levels of columns, and the rows as numbers. ``choices`` are the column types that the user states."""
+def read_items(
+    items: Any, choices: ColumnTypes | None = None
+) -> tuple[list[str], list[list[str] | None], np.ndarray]:
+    """Names and levels of columns, and the rows as numbers. ``choices`` are the column types that the user
+    states."""
     if items is None:
-        raise ValueError("items = None: where nothing is known of items but their names, take the model 'bradley_terry'")
+        raise ValueError(
+            "items = None: where nothing is known of items but their names, take the model 'bradley_terry'"
+        )
     found = read_categories(items, choices, "items")
     if found is not None:
         return found
@@ -238,7 +272,9 @@ def column_of(name: str, values: Any, count: int) -> np.ndarray:
     """One number a duel."""
     numbers = np.asarray(values, dtype=float)
     if numbers.shape != (count,):
-        raise ValueError(f"{name} has the shape {numbers.shape}: it has one number for each of the {count} duels")
+        raise ValueError(
+            f"{name} has the shape {numbers.shape}: it has one number for each of the {count} duels"
+        )
     return numbers
 
 

@@ -1,7 +1,8 @@
-"""Multiplicative models as expansions: ``e^b Π_j e^{β_j x_j}`` is one support point β of an exponential dot product kernel.
+"""Multiplicative models as expansions: ``e^b Π_j e^{β_j x_j}`` is one support point β of an exponential dot
+product kernel.
 
-Generalised linear models with a log link, proportional hazards, and the odds of naive Bayes and logistic regression.
-"""
+Generalised linear models with a log link, proportional hazards, and the odds of naive Bayes and logistic
+regression."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from .kernels import ExponentialDotProduct
 
 
 def _small_rows(points: np.ndarray) -> np.ndarray:
-    """Rows to compare models at: zeros, and one column after the other that moves the exponent by one at most."""
+    """Rows to compare models at: zeros, and one column after the other that moves the exponent by one at
+    most."""
     width = points.shape[1]
     rows = np.zeros((min(16, 1 + width), width))
     at = np.arange(1, len(rows))
@@ -30,7 +32,9 @@ def _small_rows(points: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _log_linear(model: Any, coef: np.ndarray, intercept: np.ndarray, explained: str, outputs: list[str], own: Any) -> Read:
+def _log_linear(
+    model: Any, coef: np.ndarray, intercept: np.ndarray, explained: str, outputs: list[str], own: Any
+) -> Read:
     """``e^{X coef' + intercept}`` in the user's own columns."""
 
     expansions = lambda: [_exponential(model, coef, intercept, outputs)]
@@ -48,7 +52,8 @@ def _exponential(model, coef, intercept, outputs, names=None, center=None):
     return expansion_of(model, kernel, coef * scale**2 + center, weights, 0.0, outputs, names)
 
 
-# scikit-learn ------------------------------------------------------------------------------------------------------
+# scikit-learn
+# ------------------------------------------------------------------------------------------------------
 
 
 def log_linear_regressor(model: Any) -> Read | None:
@@ -76,7 +81,11 @@ def _pairs(classes: list[str]) -> tuple[list[tuple[int, int]], list[str], str]:
     if len(classes) == 2:
         return [(1, 0)], [classes[1]], f"odds of class '{classes[1]}' against '{classes[0]}'"
     pairs = list(combinations(range(len(classes)), 2))
-    return pairs, [f"{classes[i]} vs {classes[j]}" for i, j in pairs], "odds of the first class of each pair against the second"
+    return (
+        pairs,
+        [f"{classes[i]} vs {classes[j]}" for i, j in pairs],
+        "odds of the first class of each pair against the second",
+    )
 
 
 def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarray]:
@@ -90,7 +99,8 @@ def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarra
 
 
 def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made | None = None) -> Read:
-    """The odds of a model whose log-probabilities are, up to what all classes share, linear in columns made of the user's."""
+    """The odds of a model whose log-probabilities are, up to what all classes share, linear in columns made
+    of the user's."""
     pairs, outputs, explained = _pairs([str(name) for name in model.classes_])
     own = _odds(model, pairs)
     first, second = ([pair[k] for pair in pairs] for k in (0, 1))
@@ -100,7 +110,9 @@ def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made
     if made is not None:
         names, rows, of_columns = made.names, made.at, (made.owners, made.transform)
     expansions = lambda: [_exponential(model, coef, intercept, outputs, names)]
-    return Read(explained, outputs, own, expansions, has_rows=False, made=of_columns, rows=rows, is_product=True)
+    return Read(
+        explained, outputs, own, expansions, has_rows=False, made=of_columns, rows=rows, is_product=True
+    )
 
 
 def gaussian_nb(model: Any) -> Read:
@@ -118,7 +130,9 @@ def gaussian_nb(model: Any) -> Read:
 
     columns = list(range(width)) * 2
     squares = [f"{name}²" for name in names]
-    return _linear_odds(model, coef, intercept, Made([*names, *squares], columns, made, np.vstack([middle, theta])))
+    return _linear_odds(
+        model, coef, intercept, Made([*names, *squares], columns, made, np.vstack([middle, theta]))
+    )
 
 
 def bernoulli_nb(model: Any) -> Read:
@@ -131,13 +145,17 @@ def bernoulli_nb(model: Any) -> Read:
     made = lambda rows: (as_cells(rows) > model.binarize).astype(np.float64)
     width = there.shape[1]
     at = np.vstack([np.zeros(width), np.eye(width)[:15]]) + model.binarize
-    return _linear_odds(model, there - absent, intercept, Made(names_in(model, width), list(range(width)), made, at))
+    return _linear_odds(
+        model, there - absent, intercept, Made(names_in(model, width), list(range(width)), made, at)
+    )
 
 
 def counting_nb(model: Any) -> Read:
     """Of the counts."""
     coef = np.asarray(model.feature_log_prob_)
-    prior = np.zeros(len(coef)) if type(model).__name__ == "ComplementNB" else np.asarray(model.class_log_prior_)
+    prior = (
+        np.zeros(len(coef)) if type(model).__name__ == "ComplementNB" else np.asarray(model.class_log_prior_)
+    )
     return _linear_odds(model, coef, prior)
 
 
@@ -153,26 +171,29 @@ def categorical_nb(model: Any) -> Read:
         for j, table in enumerate(tables):
             if not np.isin(codes[:, j], np.arange(table.shape[1])).all():
                 raise ValueError(
-                    f"the column '{names[j]}' has a category that the model does not know: it knows 0 to {table.shape[1] - 1}"
+                    f"the column '{names[j]}' has a category that the model does not know: it knows 0 to "
+                    f"{table.shape[1] - 1}"
                 )
         return (codes[:, owners] == level).astype(np.float64)
 
     levels = [f"{names[j]}={k}" for j, k in zip(owners, level)]
     at = np.array([[min(k, table.shape[1] - 1) for table in tables] for k in range(16)], dtype=np.float64)
-    return _linear_odds(model, np.hstack(tables), np.asarray(model.class_log_prior_), Made(levels, owners, made, at))
+    return _linear_odds(
+        model, np.hstack(tables), np.asarray(model.class_log_prior_), Made(levels, owners, made, at)
+    )
 
 
 def odds(model: Any) -> Expansion:
     """The odds of a fitted logistic regression of scikit-learn as a model to explain.
 
-    ``Explainer(model)`` explains its decision function, the logarithm of the odds, to which features add; to odds they multiply,
-    and Shapley values share out the difference from the odds against the background.
+    ``Explainer(model)`` explains its decision function, the logarithm of the odds, to which features add; to
+    odds they multiply, and Shapley values share out the difference from the odds against the background.
 
     Parameters
     ----------
     model
-        A fitted ``LogisticRegression`` or ``LogisticRegressionCV``: of two classes the odds of the second, of more
-        (multinomial) those of each pair.
+        A fitted ``LogisticRegression`` or ``LogisticRegressionCV``: of two classes the odds of the second, of
+        more (multinomial) those of each pair.
 
     Returns
     -------
@@ -194,7 +215,9 @@ def odds(model: Any) -> Expansion:
     True
     """
     if not any(kind.__name__ == "LogisticRegression" for kind in type(model).__mro__):
-        raise UnsupportedModelError(f"a {type(model).__name__} is no LogisticRegression, whose odds are known")
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} is no LogisticRegression, whose odds are known"
+        )
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
@@ -210,7 +233,8 @@ def odds(model: Any) -> Expansion:
     return part.expansion
 
 
-# Other libraries ---------------------------------------------------------------------------------------------------
+# Other libraries
+# ---------------------------------------------------------------------------------------------------
 
 
 def _package(model: Any) -> str:
@@ -228,7 +252,8 @@ def read_multiplicative(model: Any) -> Imported:
     try:
         if reader is None:
             raise UnsupportedModelError(
-                f"a {type(model).__name__} of {_package(model)} is not read: GLMResults with a log link and CoxPHFitter are"
+                f"a {type(model).__name__} of {_package(model)} is not read: GLMResults with a log link and "
+                "CoxPHFitter are"
             )
         return reader(model)
     except UnsupportedModelError as error:
@@ -249,9 +274,13 @@ def _one_product(model, names, coef, intercept, center, output, own, explained):
 def _glm(results):
     link = type(results.model.family.link).__name__
     if link != "Log":
-        raise UnsupportedModelError(f"the GLMResults has the link {link}: a log link makes a product of features' factors")
+        raise UnsupportedModelError(
+            f"the GLMResults has the link {link}: a log link makes a product of features' factors"
+        )
     names = [str(name) for name in results.model.exog_names]
-    own = lambda rows: np.asarray(results.model.predict(np.asarray(results.params), as_cells(rows).astype(np.float64)))
+    own = lambda rows: np.asarray(
+        results.model.predict(np.asarray(results.params), as_cells(rows).astype(np.float64))
+    )
     coef = np.asarray(results.params, dtype=np.float64)
     return _one_product(results, names, coef, 0.0, None, str(results.model.endog_names), own, "mean")
 
@@ -277,5 +306,7 @@ def _cox(fitter):
     except (KeyError, ValueError, TypeError) as other:
         error = other
     if error is not None:
-        raise UnsupportedModelError(f"the CoxPHFitter cannot be read, as covariates are made of columns by a formula: {error}")
+        raise UnsupportedModelError(
+            f"the CoxPHFitter cannot be read, as covariates are made of columns by a formula: {error}"
+        )
     return imported

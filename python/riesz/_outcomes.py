@@ -20,12 +20,15 @@ class Outcomes:
 
     #: The row of the table that each is of, ascending; a row of counts is up to three duels.
     rows: np.ndarray
-    #: 1 where the left item won, 0 where the right one did, 0.5 for a tie, or the share that the left one won.
+    #: 1 where the left item won, 0 where the right one did, 0.5 for a tie, or the share that the left one
+    #: won.
     outcome: np.ndarray
     #: How much each counts; ``None`` where all count 1.
     weight: np.ndarray | None
 
-    def given(self, left: np.ndarray, right: np.ndarray) -> tuple[list[int], list[int], list[float], list[float] | None]:
+    def given(
+        self, left: np.ndarray, right: np.ndarray
+    ) -> tuple[list[int], list[int], list[float], list[float] | None]:
         """Duels as the core takes them, where ``left`` and ``right`` have a number a row of the table."""
         weight = None if self.weight is None else self.weight.tolist()
         return left[self.rows].tolist(), right[self.rows].tolist(), self.outcome.tolist(), weight
@@ -40,7 +43,9 @@ def read_outcomes(
     missing: str = "error",
 ) -> Outcomes:
     """Reads who won ``duels``, as :meth:`riesz.PreferenceClassifier.fit` describes it."""
-    given = [name for name, own in (("outcome", outcome), ("scores", scores), ("wins", wins)) if own is not None]
+    given = [
+        name for name, own in (("outcome", outcome), ("scores", scores), ("wins", wins)) if own is not None
+    ]
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)}: each of them says who won: give one")
     if missing not in ("error", "drop"):
@@ -52,10 +57,14 @@ def read_outcomes(
     if outcome is not None:
         words, numeric = _words(outcome, count)
         named = not numeric and cells.ndim == 2 and cells.shape[1] == 2
-        names = None if not named else ([_text(one) for one in cells[:, 0]], [_text(one) for one in cells[:, 1]])
+        names = (
+            None if not named else ([_text(one) for one in cells[:, 0]], [_text(one) for one in cells[:, 1]])
+        )
     points = None if scores is None else _columns("scores", scores, count, (2,))
     counts = None if wins is None else _columns("wins", wins, count, (2, 3))
-    rows, won, weight, left_out = _core.read_outcomes(count, words, names, points, counts, weight, missing == "drop")
+    rows, won, weight, left_out = _core.read_outcomes(
+        count, words, names, points, counts, weight, missing == "drop"
+    )
     if left_out:
         warnings.warn(f"{len(left_out)} duels without an outcome were left out", stacklevel=4)
     return Outcomes(np.array(rows, dtype=int), np.array(won), None if weight is None else np.array(weight))
@@ -65,11 +74,15 @@ def _words(outcome: Any, count: int) -> tuple[list[str | None], bool]:
     """The cells as text, and whether all of them are numbers, which name no item."""
     cells = np.asarray(outcome)
     if cells.shape != (count,):
-        raise ValueError(f"outcome has the shape {cells.shape}: it has one entry for each of the {count} duels")
+        raise ValueError(
+            f"outcome has the shape {cells.shape}: it has one entry for each of the {count} duels"
+        )
     if cells.dtype.kind in "bifu":
         return [None if value != value else repr(float(value)) for value in cells.tolist()], True
     cells = np.asarray(outcome, dtype=object)
-    return [None if is_missing(cell) or not str(cell).strip() else _text(cell) for cell in cells.tolist()], False
+    return [
+        None if is_missing(cell) or not str(cell).strip() else _text(cell) for cell in cells.tolist()
+    ], False
 
 
 def _columns(name: str, values: Any, count: int, widths: tuple[int, ...]) -> list[list[float]]:
@@ -77,5 +90,7 @@ def _columns(name: str, values: Any, count: int, widths: tuple[int, ...]) -> lis
     cells = np.asarray(values, dtype=float)
     if cells.ndim != 2 or len(cells) != count or cells.shape[1] not in widths:
         columns = " or ".join(map(str, widths))
-        raise ValueError(f"{name} have the shape {cells.shape}: they have {count} rows, one a duel, and {columns} columns")
+        raise ValueError(
+            f"{name} have the shape {cells.shape}: they have {count} rows, one a duel, and {columns} columns"
+        )
     return cells.T.tolist()

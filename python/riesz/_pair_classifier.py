@@ -13,15 +13,18 @@ from ._outcomes import read_outcomes
 
 
 class PairClassifier(BaseEstimator):
-    """Any classifier of scikit-learn on pairs of items, ``(x_left, x_right)``: a baseline for :class:`PreferenceClassifier`.
+    """Any classifier of scikit-learn on pairs of items,
+    ``(x_left, x_right)``: a baseline for :class:`PreferenceClassifier`.
 
-    Each duel is learnt in both orders, and predictions are averages over both, ``½ (p(l, r) + 1 - p(r, l))``, so that who stands
-    left means nothing. Split duels before fitting, never after: a mirrored duel tells its twin. With logistic regression it is
-    the baseline PAIR-LOGREG of Chau (2023), with a Gaussian process PAIR-GP; boosted trees are often the one to beat.
+    Each duel is learnt in both orders, and predictions are averages over both, ``½ (p(l, r) + 1 - p(r, l))``,
+    so that who stands left means nothing. Split duels before fitting, never after: a mirrored duel tells its
+    twin. With logistic regression it is the baseline PAIR-LOGREG of Chau (2023), with a Gaussian process
+    PAIR-GP; boosted trees are often the one to beat.
 
     >>> from sklearn.ensemble import HistGradientBoostingClassifier
     >>> import numpy as np
-    >>> model = PairClassifier(HistGradientBoostingClassifier()).fit(np.arange(40.0)[:, None], [(i + 1, i) for i in range(39)])
+    >>> duels = [(i + 1, i) for i in range(39)]
+    >>> model = PairClassifier(HistGradientBoostingClassifier()).fit(np.arange(40.0)[:, None], duels)
     >>> p, q = model.predict_proba([[9.0]], [[3.0]])[0], model.predict_proba([[3.0]], [[9.0]])[0]
     >>> bool(p[1] == q[0])
     True
@@ -29,7 +32,8 @@ class PairClassifier(BaseEstimator):
     Parameters
     ----------
     estimator : classifier
-        Fitted to a clone, which is ``estimator_``. Ties and weights take one whose ``fit`` has ``sample_weight``.
+        Fitted to a clone, which is
+        ``estimator_``. Ties and weights take one whose ``fit`` has ``sample_weight``.
     """
 
     def __init__(self, estimator):
@@ -46,7 +50,8 @@ class PairClassifier(BaseEstimator):
         missing: str = "error",
         sample_weight: Any = None,
     ) -> PairClassifier:
-        """As :meth:`PreferenceClassifier.fit`. The estimator gets arrays, or frames with columns ``left_…`` and ``right_…``."""
+        """As :meth:`PreferenceClassifier.fit`. The estimator gets arrays, or frames with columns
+        ``left_…`` and ``right_…``."""
         left, right = rows_of(items, duels, len(items))
         ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         left, right, won = left[ended.rows], right[ended.rows], ended.outcome
@@ -69,7 +74,9 @@ class PairClassifier(BaseEstimator):
     def predict_proba(self, left: Any, right: Any) -> np.ndarray:
         """The probabilities that the right and that the left item wins: (duels, 2)."""
         check_is_fitted(self)
-        one, other = (self.estimator_.predict_proba(_wide(*sides))[:, 1] for sides in ((left, right), (right, left)))
+        one, other = (
+            self.estimator_.predict_proba(_wide(*sides))[:, 1] for sides in ((left, right), (right, left))
+        )
         ahead = 0.5 * (one - other)
         return np.column_stack([0.5 - ahead, 0.5 + ahead])
 
@@ -86,8 +93,9 @@ class PairClassifier(BaseEstimator):
 
 
 def pair_groups(duels: Any) -> np.ndarray:
-    """The number of each duel's pair of items, the same for both orders: the ``groups`` of scikit-learn's ``GroupKFold`` and
-    its kin. A split that tears a pair's duels apart tells a model what it is tested on.
+    """The number of each duel's pair of items, the same for both orders: the
+    ``groups`` of scikit-learn's ``GroupKFold`` and its kin. A split that tears a pair's duels apart tells a
+    model what it is tested on.
 
     >>> pair_groups([(0, 1), (2, 1), (1, 0)]).tolist()
     [0, 1, 0]
@@ -106,7 +114,9 @@ def _picked(items: Any, places: np.ndarray) -> Any:
 def _wide(left: Any, right: Any) -> Any:
     """Sides beside one another, as data frames if they are."""
     left, right = (
-        side.to_frame().T.infer_objects() if getattr(side, "ndim", 2) == 1 and hasattr(side, "to_frame") else side
+        side.to_frame().T.infer_objects()
+        if getattr(side, "ndim", 2) == 1 and hasattr(side, "to_frame")
+        else side
         for side in (left, right)
     )
     if not hasattr(left, "iloc"):

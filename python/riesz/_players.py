@@ -28,14 +28,22 @@ def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[t
         for column in [columns] if isinstance(columns, str) else columns:
             if isinstance(column, str):
                 if column not in names:
-                    raise ValueError(f"group '{group}' names a column '{column}'; the columns are: {', '.join(names)}")
+                    raise ValueError(
+                        f"group '{group}' names a column '{column}'; the columns are: {', '.join(names)}"
+                    )
                 column = names.index(column)
             elif not is_whole(column):
-                raise TypeError(f"group '{group}' names a column {column!r}: columns are names or whole numbers")
+                raise TypeError(
+                    f"group '{group}' names a column {column!r}: columns are names or whole numbers"
+                )
             elif not 0 <= column < len(names):
-                raise ValueError(f"group '{group}' names column {column}, but there are {len(names)} columns, from 0")
+                raise ValueError(
+                    f"group '{group}' names column {column}, but there are {len(names)} columns, from 0"
+                )
             if column in owner:
-                raise ValueError(f"column '{names[column]}' is in the groups '{owner[column]}' and '{group}': choose one")
+                raise ValueError(
+                    f"column '{names[column]}' is in the groups '{owner[column]}' and '{group}': choose one"
+                )
             owner[int(column)] = str(group)
             own.append(int(column))
         if not own:
@@ -45,9 +53,11 @@ def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[t
     return sorted(players + alone, key=lambda player: min(player[1]))
 
 
-def model_players(players: list[tuple[str, list[int]]], owners: Sequence[int | tuple[int, ...]]) -> list[tuple[str, list[int]]]:
-    """The players over the model's columns. One that is made of several of the user's columns belongs to the player who has
-    them all; where there is none, :class:`UnsupportedModelError` is raised."""
+def model_players(
+    players: list[tuple[str, list[int]]], owners: Sequence[int | tuple[int, ...]]
+) -> list[tuple[str, list[int]]]:
+    """The players over the model's columns. One that is made of several of the user's columns belongs to the
+    player who has them all; where there is none, :class:`UnsupportedModelError` is raised."""
     player_of = {column: name for name, own in players for column in own}
     made: dict[int, list[int]] = {}
     for column, owner in enumerate(owners):
@@ -55,7 +65,8 @@ def model_players(players: list[tuple[str, list[int]]], owners: Sequence[int | t
         if len({player_of[j] for j in several}) > 1:
             together = ", ".join(f"'{player_of[j]}'" for j in several)
             raise UnsupportedModelError(
-                f"a column of the model is made of {together} together: as one group, groups={{'NAME': [...]}}, they have exact "
+                f"a column of the model is made of {together} together: as one group, "
+                f"groups={{'NAME': [...]}}, they have exact "
                 "values"
             )
         made.setdefault(several[0], []).append(column)
@@ -65,7 +76,9 @@ def model_players(players: list[tuple[str, list[int]]], owners: Sequence[int | t
 def named_unions(unions: Any, names: list[str]) -> list[Any]:
     """Unions of players, and of unions, by name."""
     if isinstance(unions, str) or not isinstance(unions, Iterable):
-        raise TypeError(f"unions is {unions!r}: it is a list of features and of lists of them, [['a', 'b'], ['c', 'd']]")
+        raise TypeError(
+            f"unions is {unions!r}: it is a list of features and of lists of them, [['a', 'b'], ['c', 'd']]"
+        )
     own: list[Any] = []
     for member in unions:
         if isinstance(member, str):

@@ -1,4 +1,5 @@
-"""What all plots share: axes, colours, sentences below a plot. Apart from the plots, so that those of rankings have it too."""
+"""What all plots share: axes, colours, sentences below a plot. Apart from the plots, so that those of
+rankings have it too."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def _axes(ax: Axes | None, height: float, width: float = 7.2) -> Axes:
         except ModuleNotFoundError as error:
             if error.name != "matplotlib":
                 raise
-            raise ModuleNotFoundError("plots take matplotlib: pip install 'riesz[plot]'", name=error.name) from None
+            raise ModuleNotFoundError(
+                "plots take matplotlib: pip install 'riesz[plot]'", name=error.name
+            ) from None
 
         ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
     # Bars are to have room on both sides.

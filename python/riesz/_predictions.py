@@ -17,7 +17,8 @@ Outputs = tuple[str, list[str], Callable[[Any], Any]]
 
 
 def read_predictions(model: Any, reason: UnsupportedModelError, prefer_scores: bool = False) -> Imported:
-    """Any fitted model with a ``predict``, explained by its probabilities if it is a classifier, else by its predictions.
+    """Any fitted model with a ``predict``, explained by its probabilities if it is a classifier, else by its
+    predictions.
 
     Parameters
     ----------
@@ -43,7 +44,11 @@ def _outputs(model: Any, prefer_scores: bool) -> Outputs | None:
         known = [] if classes is None or np.ndim(classes) != 1 else [str(name) for name in classes]
         return "decision function", known[1:] if len(known) == 2 else [], scores
     if probabilities is not None:
-        return "probabilities (predict_proba)", class_names(model), lambda rows: _side_by_side(probabilities(rows))
+        return (
+            "probabilities (predict_proba)",
+            class_names(model),
+            lambda rows: _side_by_side(probabilities(rows)),
+        )
     if _is_booster(model):
         # It takes arrays and data frames where predict takes XGBoost's own matrices.
         return "prediction", [], model.inplace_predict
@@ -60,7 +65,8 @@ def _outputs(model: Any, prefer_scores: bool) -> Outputs | None:
 
 
 def class_names(model: Any) -> list[str]:
-    """The names of the classes of a classifier, in the order of its probabilities; of several targets one after the other."""
+    """The names of the classes of a classifier, in the order of its probabilities; of several targets one
+    after the other."""
     classes = getattr(model, "classes_", None)
     if classes is None:
         return []
@@ -76,7 +82,8 @@ def log_odds(model: Any) -> Callable[[Any], np.ndarray]:
         shares = np.asarray(_side_by_side(model.predict_proba(rows)), dtype=np.float64)
         if ((shares <= 0) | (shares >= 1)).any():
             raise ValueError(
-                f"link='logit': the {type(model).__name__} gives a class the probability 0 or 1, whose log-odds are infinite: "
+                f"link='logit': the {type(model).__name__} gives a class the probability 0 or 1, whose "
+                "log-odds are infinite: "
                 "explain the probabilities, without link"
             )
         return np.log(shares) - np.log1p(-shares)
@@ -94,7 +101,8 @@ def _is_booster(model: Any) -> bool:
 
 
 def _names(model: Any) -> list[str]:
-    """The names of the columns that a model was fitted on, numbered where it knows how many alone; empty where not even that."""
+    """The names of the columns that a model was fitted on, numbered where it knows how many alone; empty
+    where not even that."""
     names = getattr(model, "feature_names_in_", None)
     names = [] if names is None else [str(name) for name in names]
     # LightGBM makes names for the columns of arrays.
@@ -105,7 +113,8 @@ def _names(model: Any) -> list[str]:
 
 
 def _with_names(function: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
-    """``function`` of data frames where the model was fitted on one and pandas is there; its warnings of names are not shown."""
+    """``function`` of data frames where the model was fitted on one and pandas is there; its warnings of
+    names are not shown."""
 
     def named(rows: Any) -> Any:
         if names and names != numbered(len(names)) and names_of(rows) is None and np.ndim(rows) == 2:

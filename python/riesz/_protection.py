@@ -1,4 +1,5 @@
-"""Training that is told not to lean on some features: a penalty on their Shapley values at the training rows."""
+"""Training that is told not to lean on some features: a penalty on their Shapley values at the training
+rows."""
 
 from __future__ import annotations
 
@@ -13,17 +14,23 @@ from ._data import as_numbers
 from .games import Game, Interventional, game_of, settings_of
 
 #: What says how features are protected, and is refused where none are.
-DEFAULTS = {"protect_strength": 1.0, "protect_game": "interventional", "protect_coalitions": None, "protect_seed": 0}
+DEFAULTS = {
+    "protect_strength": 1.0,
+    "protect_game": "interventional",
+    "protect_coalitions": None,
+    "protect_seed": 0,
+}
 
-#: Functionals of the coefficients, (n, players * n), and of how many coalitions they are estimates, if they are.
+#: Functionals of the coefficients, (n, players * n), and of how many coalitions they are estimates, if they
+#: are.
 Functionals = tuple[np.ndarray, int | None]
 
 
 def penalty(
     estimator: Any, kernel: str, names: list[str], X: np.ndarray, known: Functionals | None
 ) -> tuple[np.ndarray, float, int | None] | None:
-    """What the estimator's ``protect`` asks for: functionals of the coefficients (or those that are known already), how strongly
-    they are penalised, and of how many coalitions they are estimates."""
+    """What the estimator's ``protect`` asks for: functionals of the coefficients (or those that are known
+    already), how strongly they are penalised, and of how many coalitions they are estimates."""
     if estimator.protect is None:
         for name, default in DEFAULTS.items():
             if getattr(estimator, name) != default:
@@ -41,7 +48,9 @@ def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) ->
     game = protected_game(estimator, X)
     levels = estimator._levels
     # The training rows are codes already.
-    rows = X if game.background is X else as_numbers(game.background, names, "protect_game's background", levels)
+    rows = (
+        X if game.background is X else as_numbers(game.background, names, "protect_game's background", levels)
+    )
     if not len(rows):
         raise ValueError("protect_game's background has no rows")
     groups = players(estimator.protect, names)
@@ -68,8 +77,12 @@ def players(protect: Any, names: list[str]) -> list[tuple[str, list[int]]]:
     if isinstance(protect, (str, int, np.integer)):
         protect = [protect]
     if not isinstance(protect, (Mapping, Sequence, np.ndarray)) or not len(protect):
-        raise ValueError(f"protect = {protect!r}: it is a list of columns, or a dict from names to lists of columns")
-    groups: dict[Any, Any] = dict(protect) if isinstance(protect, Mapping) else {column: [column] for column in protect}
+        raise ValueError(
+            f"protect = {protect!r}: it is a list of columns, or a dict from names to lists of columns"
+        )
+    groups: dict[Any, Any] = (
+        dict(protect) if isinstance(protect, Mapping) else {column: [column] for column in protect}
+    )
     found = []
     for name, columns in groups.items():
         own = []

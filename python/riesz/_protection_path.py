@@ -37,11 +37,12 @@ class ProtectionPath:
 def protection_path(
     estimator: Any, X: Any, y: Any, strengths: Sequence[float], *, X_test: Any = None, y_test: Any = None
 ) -> ProtectionPath:
-    """Fits ``estimator``, whose ``protect`` names features, at each strength; scores it, and explains it under ``protect_game``.
+    """Fits ``estimator``, whose ``protect`` names features, at each strength; scores it, and explains it
+    under ``protect_game``.
 
-    Scores and Shapley values are those of the test rows, or of the training rows if there are none. What is penalised is computed
-    once: a further strength costs a fit, which for a logistic regression starts where the previous one ended.
-    """
+    Scores and Shapley values are those of the test rows, or of the training rows if there are none. What is
+    penalised is computed once: a further strength costs a fit, which for a logistic regression starts where
+    the previous one ended."""
     from sklearn.base import clone
 
     if estimator.protect is None:
@@ -66,7 +67,14 @@ def protection_path(
         scores.append(float(one.score(rows, target)))
         fitted.append(one)
         names = explanation.feature_names
-    protected = [name for name, _ in players(estimator.protect, fitted[0].expansion_.feature_names)] if fitted else []
+    protected = (
+        [name for name, _ in players(estimator.protect, fitted[0].expansion_.feature_names)] if fitted else []
+    )
     return ProtectionPath(
-        np.asarray(strengths, dtype=float), np.asarray(scores), np.asarray(importances), names, protected, fitted
+        np.asarray(strengths, dtype=float),
+        np.asarray(scores),
+        np.asarray(importances),
+        names,
+        protected,
+        fitted,
     )

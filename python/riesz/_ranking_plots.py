@@ -30,13 +30,14 @@ def ladder(
     max_triangles: int = 4,
     best: bool = True,
 ) -> Axes:
-    """Items by utility, a rung each, the best on top, with the credible intervals of :func:`riesz.rankability.rankability`.
+    """Items by utility, a rung each, the best on top, with the credible intervals of
+    :func:`riesz.rankability.rankability`.
 
-    Beside the rungs stand places with their intervals and, with ``best``, how probable each item is to be the best. The
-    ``max_triangles`` most probable circles among the items shown have a lane each, in which arrows lead from an item to the one
-    that it beats, below the circle's probability. ``max_items`` is how many of the best items are shown, or ``None`` for all.
-    What stands beside the rungs is right of ``ax``, which needs room there, as a figure with ``layout="constrained"`` makes it.
-    """
+    Beside the rungs stand places with their intervals and, with ``best``, how probable each item is to be the
+    best. The ``max_triangles`` most probable circles among the items shown have a lane each, in which arrows
+    lead from an item to the one that it beats, below the circle's probability. ``max_items`` is how many of
+    the best items are shown, or ``None`` for all. What stands beside the rungs is right of ``ax``, which
+    needs room there, as a figure with ``layout="constrained"`` makes it."""
     from .rankability import Rankability
 
     if not isinstance(rankability, Rankability):
@@ -93,11 +94,15 @@ def ladder(
     told = [
         "Arrows: circles of three, each of whom beats the next, and how probable they are." if drawn else "",
         f"Not drawn: {_number(below, 'item')} below." if below else "",
-        f"{'All' if not whole else f'{missing} of the'} {_number(len(r.triangles), 'most probable circle')} need one of them."
+        f"{'All' if not whole else f'{missing} of the'} {_number(len(r.triangles), 'most probable circle')} "
+        "need one of them."
         if missing and max_triangles
         else "",
     ]
-    ax.set_xlabel(_notes(f"utility: mean log odds against all items, {100 * r.level:g} % intervals", *told, width=60), loc="left")
+    ax.set_xlabel(
+        _notes(f"utility: mean log odds against all items, {100 * r.level:g} % intervals", *told, width=60),
+        loc="left",
+    )
     return ax
 
 
@@ -109,33 +114,39 @@ def preference_matrix(
     ax: Axes | None = None,
     **where: Any,
 ) -> Axes:
-    """How probable it is that the row's item beats the column's, as colours, and as numbers for up to 12 items. Names that would
-    be too small to read are left out.
+    """How probable it is that the row's item beats the column's, as colours, and as numbers for up to 12
+    items. Names that would be too small to read are left out.
 
     Parameters
     ----------
     model : fitted model of duels, or array (items, items)
-        A :class:`riesz.PreferenceClassifier` or :class:`riesz.preference.PairClassifier`; a tie counts as half a win. Or the
-        probabilities themselves, or shares of duels won; NaN where nothing is known, and whatever on the diagonal.
+        A :class:`riesz.PreferenceClassifier` or :class:`riesz.preference.PairClassifier`; a tie counts as
+        half a win. Or the probabilities themselves, or shares of duels won; NaN where nothing is known, and
+        whatever on the diagonal.
     items : array, data frame or list
-        For a model its items, named by the data frame's index or by number; of a "bradley_terry" model their labels do, too. For
-        probabilities names, by default the index of a data frame of them.
+        For a model its items, named by the data frame's index or by number; of a "bradley_terry" model their
+        labels do, too. For probabilities names, by default the index of a data frame of them.
     clusters : array (items,) or PreferenceClusters, optional
         The cluster of each item. Clusters stand together, with lines between them.
     order : list of int, optional
-        Numbers of the items to be shown, from the top, as ``np.argsort(-found.utility)`` of a
-        :class:`riesz.rankability.Rankability`. By default all, by mean log odds against the others, in clusters against the
-        cluster's own.
+        Numbers of the items to be shown, from the top, as
+        ``np.argsort(-found.utility)`` of a :class:`riesz.rankability.Rankability`. By default all, by mean
+        log odds against the others, in clusters against the cluster's own.
     where
-        The contexts, users, home and names of the duels, as :meth:`riesz.PreferenceClassifier.predict_proba` has them.
+        The contexts, users, home and names of the duels, as :meth:`riesz.PreferenceClassifier.predict_proba`
+        has them.
     """
     chance, names = _chances(model, items, where)
     count = len(chance)
     if clusters is not None and order is not None:
-        raise ValueError("clusters and order: clusters come with an order of their own, so give one of the two")
+        raise ValueError(
+            "clusters and order: clusters come with an order of their own, so give one of the two"
+        )
     labels = None if clusters is None else np.asarray(getattr(clusters, "labels_", clusters))
     if labels is not None and labels.shape != (count,):
-        raise ValueError(f"clusters have the shape {labels.shape}: it is one label for each of the {count} items")
+        raise ValueError(
+            f"clusters have the shape {labels.shape}: it is one label for each of the {count} items"
+        )
     log_odds = _log_odds(chance)
     if labels is not None:
         found, codes = np.unique(labels, return_inverse=True)
@@ -160,11 +171,18 @@ def preference_matrix(
     cells = np.ma.array(chance[np.ix_(shown, shown)], mask=np.eye(n, dtype=bool))
     cells.mask |= np.isnan(cells.filled(np.nan))
     image = ax.imshow(
-        cells, cmap=_diverging().with_extremes(bad=UNKNOWN), vmin=0.0, vmax=1.0, interpolation="nearest", aspect="auto"
+        cells,
+        cmap=_diverging().with_extremes(bad=UNKNOWN),
+        vmin=0.0,
+        vmax=1.0,
+        interpolation="nearest",
+        aspect="auto",
     )
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     if size >= 4.0:
-        ax.set_xticks(range(n), own_names, rotation=90 if 0.65 * size * longest > room - 3 else 0, fontsize=size)
+        ax.set_xticks(
+            range(n), own_names, rotation=90 if 0.65 * size * longest > room - 3 else 0, fontsize=size
+        )
         ax.set_yticks(range(n), own_names, fontsize=size)
     else:
         ax.set(xticks=[], yticks=[])
@@ -173,7 +191,15 @@ def preference_matrix(
     if n <= 12 and room > 14:
         for i, j in zip(*np.nonzero(~cells.mask)):
             colour = "white" if abs(cells[i, j] - 0.5) > 0.38 else "black"
-            ax.text(j, i, _chance(cells[i, j]), ha="center", va="center", fontsize=min(8.0, 0.36 * room), color=colour)
+            ax.text(
+                j,
+                i,
+                _chance(cells[i, j]),
+                ha="center",
+                va="center",
+                fontsize=min(8.0, 0.36 * room),
+                color=colour,
+            )
     start = 0
     for kind, group in zip(kinds, groups):
         if start:
@@ -194,7 +220,8 @@ def preference_matrix(
     return ax
 
 
-# What stands beside and below a ladder ------------------------------------------------------------------------------------
+# What stands beside and below a ladder
+# ------------------------------------------------------------------------------------
 
 
 def _beside(ax: Any) -> Any:
@@ -266,7 +293,8 @@ def _number(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-# Who beats whom -----------------------------------------------------------------------------------------------------------
+# Who beats whom
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _chances(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarray, list]:
@@ -274,7 +302,10 @@ def _chances(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarray,
     if hasattr(model, "predict_proba"):
         return _predicted(model, items, where)
     if where:
-        raise TypeError(f"{', '.join(where)}: probabilities that are given are those of one place: give a model to say where")
+        raise TypeError(
+            f"{', '.join(where)}: probabilities that are given are those of one place: give a model to say "
+            "where"
+        )
     try:
         chance = np.array(model, dtype=float)
     except (TypeError, ValueError):
@@ -282,10 +313,14 @@ def _chances(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarray,
             f"model is a {type(model).__name__}: it is a fitted model of duels, or a matrix of probabilities"
         ) from None
     if chance.ndim != 2 or chance.shape[0] != chance.shape[1] or len(chance) < 2:
-        raise ValueError(f"the matrix has the shape {chance.shape}: it is one probability for each pair of 2 items or more")
+        raise ValueError(
+            f"the matrix has the shape {chance.shape}: it is one probability for each pair of 2 items or more"
+        )
     away = chance[~np.eye(len(chance), dtype=bool)]
     if not ((away >= 0) & (away <= 1) | np.isnan(away)).all():
-        raise ValueError("the matrix has entries outside 0 to 1: they are probabilities that the row's item wins, or NaN")
+        raise ValueError(
+            "the matrix has entries outside 0 to 1: they are probabilities that the row's item wins, or NaN"
+        )
     names = _names(model if items is None else items, len(chance), items is not None)
     if len(names) != len(chance):
         raise ValueError(f"there are {len(names)} names of items, and the matrix has {len(chance)} rows")

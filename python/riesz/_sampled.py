@@ -13,8 +13,9 @@ from ._explanation import Kept
 
 
 def reference_rows(background: Any, as_numbers: bool) -> np.ndarray:
-    """The rows for absent features as the compiled half is handed them: themselves, where conditional distributions are learnt
-    from them; else, because rows are mixed and never changed, for each cell the number of the row that it comes from."""
+    """The rows for absent features as the compiled half is handed them: themselves, where conditional
+    distributions are learnt from them; else, because rows are mixed and never changed, for each cell the
+    number of the row that it comes from."""
     return _numbers(background, "the background") if as_numbers else _row_numbers(0, as_cells(background))
 
 
@@ -22,9 +23,11 @@ def _row_numbers(start: int, rows: np.ndarray) -> np.ndarray:
     return np.tile(np.arange(start, start + len(rows), dtype=np.float64)[:, None], (1, rows.shape[1]))
 
 
-def permutation_estimates(function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question) -> _core.Explanation:
-    """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame, with its types and
-    names), estimated along random orders of the players."""
+def permutation_estimates(
+    function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question
+) -> _core.Explanation:
+    """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame,
+    with its types and names), estimated along random orders of the players."""
     pick = _picker(background, X)
     ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
     return _core.permutation(ask, _row_numbers(len(as_cells(background)), as_cells(X)), question)
@@ -39,8 +42,8 @@ def kernel_shap_values(
     budget: tuple[int, float | None] | None,
     kept: Kept | None,
 ) -> _core.Explanation:
-    """Values of ``function``, which is called with rows in the form of ``background``, from the values of coalitions; those that
-    were kept are not valued again."""
+    """Values of ``function``, which is called with rows in the form of ``background``, from the values of
+    coalitions; those that were kept are not valued again."""
     if game == "observational":
         rows, form = _numbers(X, "X"), _former(background)
     else:
@@ -60,11 +63,14 @@ def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
         numbers = np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"the function answers with {type(answer).__name__} that are not numbers: give one that returns an array "
+            f"the function answers with {type(answer).__name__} that are not numbers: give one that returns "
+            "an array "
             "(rows,) or (rows, outputs), such as model.predict_proba"
         ) from None
     if numbers.ndim not in (1, 2):
-        raise ValueError(f"the function answers with the shape {numbers.shape}: it must be (rows,) or (rows, outputs)")
+        raise ValueError(
+            f"the function answers with the shape {numbers.shape}: it must be (rows,) or (rows, outputs)"
+        )
     return np.ascontiguousarray(numbers.reshape(len(numbers), -1))
 
 
@@ -73,7 +79,9 @@ def _numbers(rows: Any, what: str) -> np.ndarray:
     try:
         numbers = np.ascontiguousarray(as_cells(rows), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{what} holds text: conditional distributions take numbers; encode it, or use another game") from None
+        raise ValueError(
+            f"{what} holds text: conditional distributions take numbers; encode it, or use another game"
+        ) from None
     if not np.isfinite(numbers).all():
         raise ValueError(f"{what} holds numbers that are not finite: fill them in or remove the rows")
     return numbers
@@ -94,7 +102,8 @@ def _former(background: Any) -> Callable[[np.ndarray], Any]:
 
 
 def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
-    """From the numbers of rows (of ``background``, then of ``X``), one for each cell, to rows in the form of ``background``."""
+    """From the numbers of rows (of
+    ``background``, then of ``X``), one for each cell, to rows in the form of ``background``."""
     kind = type(background).__module__.split(".")[0]
     if kind == "pandas" and hasattr(background, "columns"):
         import pandas
@@ -102,7 +111,10 @@ def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
         names = list(background.columns)
         other = X if hasattr(X, "columns") else pandas.DataFrame(as_cells(X))
         other = other.set_axis(names, axis=1)
-        columns = [pandas.concat([background.iloc[:, j], other.iloc[:, j]], ignore_index=True) for j in range(len(names))]
+        columns = [
+            pandas.concat([background.iloc[:, j], other.iloc[:, j]], ignore_index=True)
+            for j in range(len(names))
+        ]
         taken = lambda j, rows: columns[j].take(rows).reset_index(drop=True)
         return lambda rows: pandas.concat([taken(j, rows[:, j]) for j in range(len(names))], axis=1)
     if kind == "polars" and hasattr(background, "columns"):
@@ -110,7 +122,9 @@ def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
 
         names = background.columns
         other = X if hasattr(X, "columns") else polars.DataFrame(as_cells(X))
-        both = polars.concat([background, other.rename(dict(zip(other.columns, names)))], how="vertical_relaxed")
+        both = polars.concat(
+            [background, other.rename(dict(zip(other.columns, names)))], how="vertical_relaxed"
+        )
         return lambda rows: polars.DataFrame([both[name].gather(rows[:, j]) for j, name in enumerate(names)])
     cells = np.concatenate([as_cells(background), as_cells(X)])
     across = np.arange(cells.shape[1])

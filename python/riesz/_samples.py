@@ -1,4 +1,5 @@
-"""Samples that tests compare, as columns of numbers and levels: the samples themselves say which levels there are."""
+"""Samples that tests compare, as columns of numbers and levels: the samples themselves say which levels there
+are."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Rows(NamedTuple):
 
 
 def read(X: Any, what: str = "X", names: list[str] | None = None, choices: ColumnTypes | None = None) -> Rows:
-    """One sample. Columns without names get those given, or x0, x1, …; an array with one dimension is one column."""
+    """One sample. Columns without names get those given, or x0, x1, …; an array with one dimension is one
+    column."""
     return X if isinstance(X, Rows) else read_both(X, None, what, names=names, choices=choices)[0]
 
 
@@ -51,8 +53,8 @@ def read_both(
     names: list[str] | None = None,
     choices: ColumnTypes | None = None,
 ) -> list[Rows]:
-    """Two samples of the same columns, matched by name where both have names. A level of one is a level of both.
-    ``choices`` is what the user says that columns are."""
+    """Two samples of the same columns, matched by name where both have names. A level of one is a level of
+    both. ``choices`` is what the user says that columns are."""
     given, columns = _columns(X, what)
     known = given or (names if names is not None and len(names) == len(columns) else numbered(len(columns)))
     samples = [(what, columns)]
@@ -62,7 +64,9 @@ def read_both(
         if given is None and others is not None:
             known = others
     check_column_types(choices, known, what)
-    one = lambda j: _levels([(name, columns[j]) for name, columns in samples], known[j], (choices or {}).get(known[j]))
+    one = lambda j: _levels(
+        [(name, columns[j]) for name, columns in samples], known[j], (choices or {}).get(known[j])
+    )
     levels = [one(j) for j in range(len(known))]
     found = []
     for name, columns in samples:
@@ -72,13 +76,17 @@ def read_both(
 
 
 def read_categories(X: Any, choices: ColumnTypes | None = None, what: str = "X") -> Rows | None:
-    """A data frame with columns of text, or of a type that says that they are categories; ``None`` for other rows. ``choices``
-    are the types that the user states, and ``what`` is the name of the rows in messages."""
+    """A data frame with columns of text, or of a type that says that they are categories;
+    ``None`` for other rows. ``choices`` are the types that the user states, and ``what`` is the name of the
+    rows in messages."""
     # Types that hold no text are known by their names, and most frames hold no others.
     kinds = ("cat", "enum", "obj", "str", "large_str", "utf")
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
     if choices and names_of(X) is None:
-        raise ValueError(f"columns = … names columns, and {what} is an array, whose columns have no names: give a data frame")
+        raise ValueError(
+            f"columns = … names columns, and {what} is an array, whose columns have no names: give a data "
+            "frame"
+        )
     if not choices and not any(str(one).lower().startswith(kinds) for one in types):
         return None
     names, columns = _columns(X, what)
@@ -113,7 +121,9 @@ def check_column_types(choices: ColumnTypes | None, names: list[str], what: str)
         raise ValueError(f"columns = {choices!r}: it is a dict such as {{'zip': 'text', 'age': 'number'}}")
     for name, kind in choices.items():
         if name not in names:
-            raise ValueError(f"columns = … names '{name}', which {what} does not have; its columns are: {_listed(names)}")
+            raise ValueError(
+                f"columns = … names '{name}', which {what} does not have; its columns are: {_listed(names)}"
+            )
         if kind not in ("text", "number"):
             raise ValueError(f"columns={{'{name}': {kind!r}}}: a column is 'text' or 'number'")
 
@@ -121,14 +131,21 @@ def check_column_types(choices: ColumnTypes | None, names: list[str], what: str)
 def refuse_labels(
     names: list[str], levels: list[list[str] | None], rows: int, stated: set[str], what: str = "X"
 ) -> None:
-    """Refuses columns with nearly as many texts as rows, unless the user has stated that they are categories."""
+    """Refuses columns with nearly as many texts as rows, unless the user has stated that they are
+    categories."""
     if rows < _FEW_ROWS:
         return
-    labels = [n for n, own in zip(names, levels) if own is not None and n not in stated and 10 * len(own) >= 9 * rows]
+    labels = [
+        n
+        for n, own in zip(names, levels)
+        if own is not None and n not in stated and 10 * len(own) >= 9 * rows
+    ]
     if labels:
         raise ValueError(
-            f"{'columns' if len(labels) > 1 else 'column'} {', '.join(repr(n) for n in labels)} of {what}: nearly all of the {rows} "
-            f"texts differ, as labels of rows do: leave them out with {what}.drop(columns={labels!r}), or give "
+            f"{'columns' if len(labels) > 1 else 'column'} {', '.join(repr(n) for n in labels)} of {what}: "
+            f"nearly all of the {rows} "
+            f"texts differ, as labels of rows do: leave them out with {what}.drop(columns={labels!r}), or "
+            "give "
             f"columns={{{labels[0]!r}: 'text'}} if they are categories"
         )
 
@@ -165,14 +182,20 @@ def _columns(X: Any, what: str) -> tuple[list[str] | None, list[tuple[np.ndarray
     if not columns:
         raise ValueError(f"{what} has no columns")
     cells = [np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column) for column in columns]
-    return names, [(one, str(getattr(column, "dtype", "")) == "category") for one, column in zip(cells, columns)]
+    return names, [
+        (one, str(getattr(column, "dtype", "")) == "category") for one, column in zip(cells, columns)
+    ]
 
 
-def _matched(columns: list, names: list[str] | None, known: list[str], named: bool, what: str, other: str) -> list:
+def _matched(
+    columns: list, names: list[str] | None, known: list[str], named: bool, what: str, other: str
+) -> list:
     """The columns of the second sample in the order of the first."""
     if names is None or not named:
         if len(columns) != len(known):
-            raise ValueError(f"{other} has {len(columns)} columns, but {what} has {len(known)}: {_listed(known)}")
+            raise ValueError(
+                f"{other} has {len(columns)} columns, but {what} has {len(known)}: {_listed(known)}"
+            )
         return columns
     for mine, theirs, those, these in [(known, names, other, what), (names, known, what, other)]:
         missing = next((name for name in mine if name not in theirs), None)
@@ -184,7 +207,9 @@ def _matched(columns: list, names: list[str] | None, known: list[str], named: bo
     return [columns[names.index(name)] for name in known]
 
 
-def _levels(cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str, choice: str | None = None) -> list[str] | None:
+def _levels(
+    cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str, choice: str | None = None
+) -> list[str] | None:
     """All levels of a column that is not one of numbers; ``choice`` is what the user says that it is."""
     if choice != "text" and not any(category or _is_text(column) for _, (column, category) in cells):
         return None

@@ -1,8 +1,8 @@
-"""scikit-learn's fitted kernel models and what is made of them (pipelines, searches, ensembles) as expansions.
+"""scikit-learn's fitted kernel models and what is made of them (pipelines, searches, ensembles) as
+expansions.
 
-Nothing is guessed: a part that is not known raises :class:`~riesz.UnsupportedModelError` naming it, and the model is explained by
-what it predicts.
-"""
+Nothing is guessed: a part that is not known raises :class:`~riesz.UnsupportedModelError` naming it, and the
+model is explained by what it predicts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def import_model(model: Any) -> Imported:
 
 
 def _registered(model: Any, registry: dict[str, Callable]) -> Any:
-    """What is registered for the class of ``model``, or the first of its bases that is, among scikit-learn's and riesz's own."""
+    """What is registered for the class of ``model``, or the first of its bases that is, among scikit-learn's
+    and riesz's own."""
     names = (f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__)
     return next((registry[name] for name in names if name in registry), None)
 
@@ -79,10 +80,12 @@ def _registered(model: Any, registry: dict[str, Callable]) -> Any:
 def _unknown(model: Any) -> UnsupportedModelError:
     if hasattr(model, "predict"):
         return UnsupportedModelError(
-            f"a {type(model).__name__} is not a kernel model that riesz reads, so its values come from calls of its predictions"
+            f"a {type(model).__name__} is not a kernel model that riesz reads, so its values come from calls "
+            "of its predictions"
         )
     return UnsupportedModelError(
-        f"a {type(model).__name__} is not a model that riesz reads, and has no predict: give a fitted model or a function of rows"
+        f"a {type(model).__name__} is not a model that riesz reads, and has no predict: give a fitted model "
+        "or a function of rows"
     )
 
 
@@ -93,13 +96,17 @@ def _without_columns(model: Any) -> UnsupportedModelError:
         rows = "X_train[model.support_], coef=model.dual_coef_[0], intercept=model.intercept_[0]"
         rows = rows if hasattr(model, "support_") else "X_train, coef=model.dual_coef_"
         return UnsupportedModelError(
-            f"the {kind} was fitted on kernel values (kernel='precomputed'), and does not know the rows that they are of: give "
-            f"riesz.Expansion(kernel, points={rows}) with the kernel and the training rows, or a function of rows, lambda X: "
+            f"the {kind} was fitted on kernel values (kernel='precomputed'), and does not know the rows that "
+            "they are of: give "
+            f"riesz.Expansion(kernel, points={rows}) with the kernel and the training rows, or a function of "
+            "rows, lambda X: "
             "model.predict(kernel_values(X, X_train)), and a background"
         )
     return UnsupportedModelError(
-        f"the {kind} was fitted on objects that have no columns, and so there are no features that values could "
-        "be of: give a function of rows whose columns say what makes the objects, lambda X: model.predict(objects(X)), and a "
+        f"the {kind} was fitted on objects that have no columns, and so there are no features that values "
+        "could "
+        "be of: give a function of rows whose columns say what makes the objects, lambda X: "
+        "model.predict(objects(X)), and a "
         "background of such rows"
     )
 
@@ -110,7 +117,8 @@ def _class_names(classes: Any) -> list[str]:
     return names[1:] if len(names) == 2 else names
 
 
-# Models ------------------------------------------------------------------------------------------------------------
+# Models
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _kernel_ridge(model):
@@ -119,23 +127,32 @@ def _kernel_ridge(model):
 
     def expansions():
         dense = as_cells(model.X_fit_)
-        kernel = pairwise_kernel(model.kernel, dense.shape[1], model.gamma, model.degree, model.coef0, type(model).__name__)
+        kernel = pairwise_kernel(
+            model.kernel, dense.shape[1], model.gamma, model.degree, model.coef0, type(model).__name__
+        )
         return [expansion_of(model, kernel, dense, coef, 0.0, outputs)]
 
     return Read("prediction", outputs, model.predict, expansions, rounding=_lost_by_distances(model))
 
 
 def _lost_by_distances(model: Any) -> float:
-    """How far a Gaussian kernel of squared distances is off that are differences of squared norms, as scikit-learn's are."""
+    """How far a Gaussian kernel of squared distances is off that are differences of squared norms, as
+    scikit-learn's are."""
     if model.kernel != "rbf":
         return 0.0
-    points = model.X_fit_.toarray() if hasattr(model.X_fit_, "toarray") else np.asarray(model.X_fit_, dtype=np.float64)
+    points = (
+        model.X_fit_.toarray()
+        if hasattr(model.X_fit_, "toarray")
+        else np.asarray(model.X_fit_, dtype=np.float64)
+    )
     gamma = 1.0 / points.shape[1] if model.gamma is None else model.gamma
     return float(gamma * 16.0 * np.finfo(float).eps * (points**2).sum(axis=1).max())
 
 
 def _svm_kernel(model):
-    return pairwise_kernel(model.kernel, model.shape_fit_[1], model._gamma, model.degree, model.coef0, type(model).__name__)
+    return pairwise_kernel(
+        model.kernel, model.shape_fit_[1], model._gamma, model.degree, model.coef0, type(model).__name__
+    )
 
 
 def _as_fitted(model, function):
@@ -154,7 +171,9 @@ def _one_output_svm(model):
 
     def expansions():
         coef = as_cells(model.dual_coef_)[0]
-        return [expansion_of(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs)]
+        return [
+            expansion_of(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs)
+        ]
 
     return Read(explained, outputs, own, expansions)
 
@@ -185,7 +204,11 @@ def _svc(model):
         return [expansion_of(model, kernel, model.support_vectors_, coef, intercept, outputs)]
 
     read = Read(explained, outputs, own, expansions)
-    return with_class_sums(read, classes) if len(classes) > 2 and model.decision_function_shape == "ovr" else read
+    return (
+        with_class_sums(read, classes)
+        if len(classes) > 2 and model.decision_function_shape == "ovr"
+        else read
+    )
 
 
 def _gp_regressor(model):
@@ -219,7 +242,10 @@ def _gp_classifier(model):
         explained = "posterior means of the latent functions, one a class against the rest"
     else:
         # scikit-learn's one-vs-one models are of their second class.
-        outputs, fitted = [f"{b} vs {a}" for a, b in combinations(classes, 2)], list(model.base_estimator_.estimators_)
+        outputs, fitted = (
+            [f"{b} vs {a}" for a, b in combinations(classes, 2)],
+            list(model.base_estimator_.estimators_),
+        )
         explained = "posterior means of the latent functions, one a pair of classes (positive for the first)"
 
     def latent(part):
@@ -241,7 +267,11 @@ def _gp_classifier(model):
 
 def _linear_map(model: Any) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (outputs × columns) and intercepts of a linear model."""
-    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_, dtype=np.float64)
+    coef = (
+        model.coef_.toarray()
+        if hasattr(model.coef_, "toarray")
+        else np.asarray(model.coef_, dtype=np.float64)
+    )
     coef = np.atleast_2d(coef)
     return coef, np.broadcast_to(np.ravel(model.intercept_), (len(coef),))
 
@@ -265,7 +295,11 @@ def _linear_classifier(model):
     # Some know several classes of several targets.
     count = len(_linear_map(model)[0])
     outputs = _class_names(model.classes_)
-    explained = f"decision function (positive for class '{outputs[0]}')" if count == 1 else "decision functions of the classes"
+    explained = (
+        f"decision function (positive for class '{outputs[0]}')"
+        if count == 1
+        else "decision functions of the classes"
+    )
     outputs = outputs if len(outputs) == count else [f"y{o}" for o in range(count)]
     return _linear(model, explained, outputs, model.decision_function)
 
@@ -276,7 +310,8 @@ def _own(model):
     return estimators.imported(model)
 
 
-# Models made of models ---------------------------------------------------------------------------------------------
+# Models made of models
+# ---------------------------------------------------------------------------------------------
 
 
 def _names_of(model: Any, members: Sequence[Imported]) -> list[str]:
@@ -298,7 +333,9 @@ def _added(model, members, shift, explained, outputs, function):
     block = weighted_sum([(member.readable(), weights) for member, weights in members], shift, outputs)
     kinds = ", ".join(dict.fromkeys(member.kind for member, _ in members))
     names = _names_of(model, [member for member, _ in members])
-    return Imported([block], explained, names, f"{type(model).__name__} of {kinds}", outputs, function, unchecked=True)
+    return Imported(
+        [block], explained, names, f"{type(model).__name__} of {kinds}", outputs, function, unchecked=True
+    )
 
 
 def _mean(model, members, weights, function=None):
@@ -307,11 +344,15 @@ def _mean(model, members, weights, function=None):
         member.readable()
     first, weights = members[0], np.asarray(weights, dtype=np.float64) / np.sum(weights)
     if any(member.output_names != first.output_names for member in members):
-        raise UnsupportedModelError(f"the members of the {type(model).__name__} have different outputs: explain them one by one")
+        raise UnsupportedModelError(
+            f"the members of the {type(model).__name__} have different outputs: explain them one by one"
+        )
     ask = function or (lambda X: sum(w * _outputs(member, X) for w, member in zip(weights, members)))
     explained = first.explained if len(members) == 1 else f"mean of {len(members)} members' {first.explained}"
     size = np.eye(len(first.output_names))
-    return _added(model, [(m, w * size) for m, w in zip(members, weights)], 0.0, explained, first.output_names, ask)
+    return _added(
+        model, [(m, w * size) for m, w in zip(members, weights)], 0.0, explained, first.output_names, ask
+    )
 
 
 def _outputs(member: Imported, X: Any) -> np.ndarray:
@@ -333,7 +374,9 @@ def _inside(attribute):
 
 def _best(model):
     if not hasattr(model, "best_estimator_"):
-        raise UnsupportedModelError(f"the {type(model).__name__} has no best_estimator_: it was told not to refit it")
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} has no best_estimator_: it was told not to refit it"
+        )
     return import_model(model.best_estimator_)
 
 
@@ -374,12 +417,16 @@ def _bagging(model):
     if not hasattr(model, "classes_"):
         return _mean(model, members, np.ones(len(members)), model.predict)
     if not hasattr(model, "decision_function"):
-        raise UnsupportedModelError(f"the {type(model).__name__} averages its members' probabilities, which are no expansion")
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} averages its members' probabilities, which are no expansion"
+        )
     found = _mean(model, members, np.ones(len(members)))
     # The members know classes by their numbers.
     named = lambda output: " vs ".join(str(model.classes_[int(number)]) for number in output.split(" vs "))
     outputs = [named(output) for output in found.output_names]
-    return replace(found, explained=f"mean of {len(members)} members' decision functions", output_names=outputs)
+    return replace(
+        found, explained=f"mean of {len(members)} members' decision functions", output_names=outputs
+    )
 
 
 def _voting(model):
@@ -398,12 +445,14 @@ def _stacking(model):
     final = model.final_estimator_
     if _registered(final, READERS) not in (_linear_regressor, _linear_classifier):
         raise UnsupportedModelError(
-            f"the final estimator of the {type(model).__name__} is a {type(final).__name__}: with a linear one it would be a sum"
+            f"the final estimator of the {type(model).__name__} is a {type(final).__name__}: with a linear "
+            "one it would be a sum"
         )
     for method, member in zip(model.stack_method_, model.estimators_):
         if method == "predict_proba" or (method == "predict" and hasattr(member, "classes_")):
             raise UnsupportedModelError(
-                f"the {type(model).__name__} adds up the {method} of a {type(member).__name__}, which is no expansion: "
+                f"the {type(model).__name__} adds up the {method} of a {type(member).__name__}, which is no "
+                "expansion: "
                 "stack_method='decision_function' is"
             )
     weights, intercept = _linear_map(final)
@@ -414,18 +463,30 @@ def _stacking(model):
         at += size
     if model.passthrough:
         rest = weights[:, at:]
-        passed = Expansion(rk.Linear(), rest, np.eye(len(rest)), feature_names=members[0][0].feature_names[: rest.shape[1]])
+        passed = Expansion(
+            rk.Linear(), rest, np.eye(len(rest)), feature_names=members[0][0].feature_names[: rest.shape[1]]
+        )
         names = passed.feature_names
-        members.append((Imported([[Part.whole(passed, False)]], "", names, "its columns", []), np.eye(len(rest))))
+        members.append(
+            (Imported([[Part.whole(passed, False)]], "", names, "its columns", []), np.eye(len(rest)))
+        )
         at += rest.shape[1]
     if at != weights.shape[1]:
         raise UnsupportedModelError(
-            f"the members of the {type(model).__name__} have {at} outputs, but its final estimator was fitted on "
+            f"the members of the {type(model).__name__} have {at} outputs, but its final estimator was "
+            "fitted on "
             f"{weights.shape[1]}"
         )
     if hasattr(model, "classes_"):
         outputs = _class_names(model.classes_)
-        return _added(model, members, intercept, "decision function of the final estimator", outputs, model.decision_function)
+        return _added(
+            model,
+            members,
+            intercept,
+            "decision function of the final estimator",
+            outputs,
+            model.decision_function,
+        )
     outputs = ["y"] if len(weights) == 1 else [f"y{o}" for o in range(len(weights))]
     return _added(model, members, intercept, "prediction", outputs, model.predict)
 
@@ -445,19 +506,25 @@ def _transformed_target(model):
     inverse = (lambda _: (None, None)) if identity else _INVERSES.get(type(scaler).__name__)
     if inverse is None or not type(scaler).__module__.startswith("sklearn."):
         raise UnsupportedModelError(
-            f"the target of the TransformedTargetRegressor comes back through a {type(scaler).__name__}, which is not known to "
-            f"be linear, as {', '.join(_INVERSES)} are: its regressor_ can be explained, in the units of the transformed target"
+            f"the target of the TransformedTargetRegressor comes back through a {type(scaler).__name__}, "
+            "which is not known to "
+            f"be linear, as {', '.join(_INVERSES)} are: its regressor_ can be explained, in the units of the "
+            "transformed target"
         )
     scale, shift = inverse(scaler)
     names = member.output_names
     weights = np.eye(len(names)) * np.broadcast_to(1.0 if scale is None else scale, (len(names),))
-    return _added(model, [(member, weights)], 0.0 if shift is None else shift, member.explained, names, model.predict)
+    return _added(
+        model, [(member, weights)], 0.0 if shift is None else shift, member.explained, names, model.predict
+    )
 
 
 def _multi_output(model):
     members = [import_model(member) for member in model.estimators_]
     if not hasattr(model, "classes_"):
-        return _beside(model, members, members[0].explained, [f"y{o}" for o in range(len(members))], model.predict)
+        return _beside(
+            model, members, members[0].explained, [f"y{o}" for o in range(len(members))], model.predict
+        )
     outputs = [f"y{o}: {name}" for o, member in enumerate(members) for name in member.output_names]
     return _beside(model, members, "decision functions of the targets", outputs, _side_by_side(members))
 
@@ -467,7 +534,13 @@ def _one_vs_rest(model):
     outputs = [str(name) for name in model.classes_]
     if len(members) == 1:
         outputs = outputs[1:]
-        return _beside(model, members, f"decision function (positive for class '{outputs[0]}')", outputs, members[0].function)
+        return _beside(
+            model,
+            members,
+            f"decision function (positive for class '{outputs[0]}')",
+            outputs,
+            members[0].function,
+        )
     what = "decision functions, one a class against the rest"
     return _beside(model, members, what, outputs, _side_by_side(members))
 
@@ -482,7 +555,9 @@ def _one_vs_one(model):
 
 def _pipeline(model):
     if model.steps[-1][1] in (None, "passthrough"):
-        raise UnsupportedModelError("the pipeline ends without a model: give a pipeline whose last step is one")
+        raise UnsupportedModelError(
+            "the pipeline ends without a model: give a pipeline whose last step is one"
+        )
     last, before = import_model(model[-1]), model[:-1]
     if not len(before.steps):
         return last
@@ -490,7 +565,9 @@ def _pipeline(model):
     name, first = next(step for step in model.steps if step[1] not in (None, "passthrough"))
     names, width = getattr(first, "feature_names_in_", None), getattr(first, "n_features_in_", None)
     if names is None and width is None:
-        raise UnsupportedModelError(f"the step '{name}' does not say how many columns it was fitted on (n_features_in_)")
+        raise UnsupportedModelError(
+            f"the step '{name}' does not say how many columns it was fitted on (n_features_in_)"
+        )
     names = numbered(width) if names is None else [str(name) for name in names]
     function = None if last.function is None else _after(before.transform, last.function)
     kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last.kind])
@@ -498,14 +575,21 @@ def _pipeline(model):
     refusal = last.refusal
     if refusal is None:
         try:
-            own, width = owners(before, len(names), "pipeline", len(last.feature_names)), len(last.feature_names)
+            own, width = (
+                owners(before, len(names), "pipeline", len(last.feature_names)),
+                len(last.feature_names),
+            )
             if len(own) != width:
-                raise UnsupportedModelError(f"the pipeline's steps make {len(own)} columns, but its model was fitted on {width}")
+                raise UnsupportedModelError(
+                    f"the pipeline's steps make {len(own)} columns, but its model was fitted on {width}"
+                )
             blocks = _moved(last.blocks, before.transform, own)
         except UnsupportedModelError as error:
             refusal = error
     # Rows of the model are not the user's.
-    return replace(last, blocks=blocks, feature_names=names, kind=kind, function=function, refusal=refusal, rows=None)
+    return replace(
+        last, blocks=blocks, feature_names=names, kind=kind, function=function, refusal=refusal, rows=None
+    )
 
 
 #: For each class, or base of classes, by its package and name, how its models are read.
@@ -518,7 +602,9 @@ READERS: dict[str, Callable[[Any], Read]] = {
     "sklearn.NuSVC": _svc,
     "sklearn.GaussianProcessRegressor": _gp_regressor,
     "sklearn.GaussianProcessClassifier": _gp_classifier,
-    "sklearn._GeneralizedLinearRegressor": lambda model: log_linear_regressor(model) or _linear_regressor(model),
+    "sklearn._GeneralizedLinearRegressor": lambda model: (
+        log_linear_regressor(model) or _linear_regressor(model)
+    ),
     "sklearn.GaussianNB": gaussian_nb,
     "sklearn.BernoulliNB": bernoulli_nb,
     "sklearn.MultinomialNB": counting_nb,

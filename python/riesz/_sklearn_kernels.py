@@ -1,4 +1,5 @@
-"""scikit-learn's kernels as riesz's: those of ``sklearn.metrics.pairwise`` by name, and those of its Gaussian processes."""
+"""scikit-learn's kernels as riesz's: those of ``sklearn.metrics.pairwise`` by name, and those of its Gaussian
+processes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from . import kernels as rk
 from ._core import UnsupportedModelError
 
 
-def pairwise_kernel(name: Any, width: int, gamma: float | None, degree: Any, coef0: Any, owner: str) -> rk.Kernel:
+def pairwise_kernel(
+    name: Any, width: int, gamma: float | None, degree: Any, coef0: Any, owner: str
+) -> rk.Kernel:
     """The kernel that ``owner`` names as in ``sklearn.metrics.pairwise``, over ``width`` columns."""
     if type(name).__module__ == "sklearn.gaussian_process.kernels":
         return gp_kernel(name, width)
@@ -29,7 +32,8 @@ def pairwise_kernel(name: Any, width: int, gamma: float | None, degree: Any, coe
         return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0)
     what = "a callable" if callable(name) else f"'{name}'"
     raise UnsupportedModelError(
-        f"the kernel of the {owner} is {what}, which has no exact values: the kernels 'rbf', 'laplacian', 'linear' and 'poly' "
+        f"the kernel of the {owner} is {what}, which has no exact values: the kernels 'rbf', 'laplacian', "
+        "'linear' and 'poly' "
         "have"
     )
 
@@ -46,9 +50,12 @@ def gp_kernel(kernel: Any, width: int) -> rk.Kernel:
 
 def _unknown(kernel: Any) -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"the kernel has a part {kernel}, which has no exact values: RBF, ConstantKernel, WhiteKernel, DotProduct, "
-        "PairwiseKernel ('rbf', 'laplacian', 'linear', 'poly'), Matern (nu 0.5, 1.5, 2.5, inf) and RationalQuadratic of one "
-        "column, their sums, products and powers have; Matern and RationalQuadratic of riesz.kernels have them for several "
+        f"the kernel has a part {kernel}, which has no exact values: RBF, ConstantKernel, WhiteKernel, "
+        "DotProduct, "
+        "PairwiseKernel ('rbf', 'laplacian', 'linear', 'poly'), Matern (nu 0.5, 1.5, 2.5, inf) and "
+        "RationalQuadratic of one "
+        "column, their sums, products and powers have; Matern and RationalQuadratic of riesz.kernels have "
+        "them for several "
         "columns with isotropic=False"
     )
 
@@ -63,7 +70,9 @@ def _periodic(kernel: Any, width: int) -> rk.Kernel:
 def _pairwise(kernel: Any, width: int) -> rk.Kernel:
     given = {"degree": 3, "coef0": 1, **(kernel.pairwise_kernels_kwargs or {})}
     # Only these kernels take a gamma from a PairwiseKernel, which has no None for it.
-    return pairwise_kernel(kernel.metric, width, kernel.gamma, given["degree"], given["coef0"], "PairwiseKernel")
+    return pairwise_kernel(
+        kernel.metric, width, kernel.gamma, given["degree"], given["coef0"], "PairwiseKernel"
+    )
 
 
 def _exponentiation(kernel: Any, width: int) -> rk.Kernel:
@@ -71,7 +80,8 @@ def _exponentiation(kernel: Any, width: int) -> rk.Kernel:
     found = _power(gp_kernel(kernel.kernel, width), power) if power > 0 else None
     if found is None:
         raise UnsupportedModelError(
-            f"the kernel {kernel} has the exponent {power:g}: whole ones from 1 to 8 are supported, and any positive one of RBF, "
+            f"the kernel {kernel} has the exponent {power:g}: whole ones from 1 to 8 are supported, and any "
+            "positive one of RBF, "
             "RationalQuadratic, Matern (nu 0.5, inf), ExpSineSquared, ConstantKernel and their products"
         )
     return found
@@ -85,7 +95,9 @@ _GP_KERNELS: dict[str, Callable[[Any, int], rk.Kernel]] = {
     "WhiteKernel": lambda kernel, _: rk.Constant(0.0),
     "RBF": lambda kernel, _: rk.RBF(length_scale=kernel.length_scale),
     "Matern": lambda kernel, _: rk.Matern(length_scale=kernel.length_scale, nu=float(kernel.nu)),
-    "RationalQuadratic": lambda kernel, _: rk.RationalQuadratic(length_scale=kernel.length_scale, alpha=kernel.alpha),
+    "RationalQuadratic": lambda kernel, _: rk.RationalQuadratic(
+        length_scale=kernel.length_scale, alpha=kernel.alpha
+    ),
     "ExpSineSquared": _periodic,
     "DotProduct": lambda kernel, _: rk.Linear() + float(kernel.sigma_0) ** 2,
     "PairwiseKernel": _pairwise,

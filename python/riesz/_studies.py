@@ -29,7 +29,8 @@ class Read(NamedTuple):
     points: Rows
     outcome: list[float]
     levels: Levels
-    #: Covariates of the first study that the last has, too, and on which the outcome depends beside the mediators.
+    #: Covariates of the first study that the last has, too, and on which the outcome depends beside the
+    #: mediators.
     shared: Rows | None
     #: Of each mediator the share of rows of a study whose values the next study has not.
     unmatched: dict[str, float]
@@ -42,13 +43,17 @@ def columns_of(table: Any, what: str) -> Columns:
         cells = {str(name): np.atleast_1d(np.asarray(own)) for name, own in table.items()}
         sizes = {len(own) for own in cells.values()} - {1}
         if len(sizes) > 1 or any(own.ndim > 1 for own in cells.values()):
-            raise ValueError(f"the columns of {what} have different lengths: give one value a row, or one for all rows")
+            raise ValueError(
+                f"the columns of {what} have different lengths: give one value a row, or one for all rows"
+            )
         count = sizes.pop() if sizes else 1
         return {name: (np.broadcast_to(own, (count,)), False) for name, own in cells.items()}
     if hasattr(table, "column_names") and hasattr(table, "to_pylist"):
         return {str(name): (_plain(table[name].to_pylist()), False) for name in table.column_names}
     if names_of(table) is None:
-        raise ValueError(f"{what} is a {type(table).__name__}, whose columns have no names: give a data frame")
+        raise ValueError(
+            f"{what} is a {type(table).__name__}, whose columns have no names: give a data frame"
+        )
     names, columns = _columns(table, what)
     return dict(zip(names or [], columns))
 
@@ -58,9 +63,11 @@ def _plain(values: list[Any]) -> np.ndarray:
     return np.array(values, dtype=np.float64 if numbers else object)
 
 
-def read_studies(studies: Sequence[Columns], graph: Any, query: str, choices: ColumnTypes | None = None) -> Read:
-    """The columns that the effect in question needs of the studies, of rows that have all of them. ``choices`` are the column
-    types that the user states."""
+def read_studies(
+    studies: Sequence[Columns], graph: Any, query: str, choices: ColumnTypes | None = None
+) -> Read:
+    """The columns that the effect in question needs of the studies, of rows that have all of them.
+    ``choices`` are the column types that the user states."""
     check_column_types(choices, sorted({name for study in studies for name in study}), "the data")
     needed = _core.needed_columns(graph, query)
     outcome = json.loads(query)["outcome"]
@@ -68,12 +75,17 @@ def read_studies(studies: Sequence[Columns], graph: Any, query: str, choices: Co
     for k, (columns, names) in enumerate(zip(studies, needed)):
         last = outcome if k == len(needed) - 1 else None
         what = f"study {k + 1}"
-        tables.append([_measured(columns[name], name, what, name == last, (choices or {}).get(name)) for name in names])
+        tables.append(
+            [_measured(columns[name], name, what, name == last, (choices or {}).get(name)) for name in names]
+        )
     leading, points, y, shared, unmatched, notes = _core.gather_studies(graph, query, tables)
     rows = lambda own: None if own is None else Rows(*own)
     told = [(rows(before), how, rows(others), rows(after)) for before, how, others, after in leading]
     levels: Levels = {outcome: None}
-    for own in [Rows(*points), *(own for before, _, others, after in told for own in (before, others, after) if own)]:
+    for own in [
+        Rows(*points),
+        *(own for before, _, others, after in told for own in (before, others, after) if own),
+    ]:
         levels |= dict(zip(own.names, own.levels))
     return Read(told, Rows(*points), y, levels, rows(shared), unmatched, notes)
 
@@ -81,7 +93,8 @@ def read_studies(studies: Sequence[Columns], graph: Any, query: str, choices: Co
 def _measured(
     column: Column, name: str, what: str, outcome: bool, choice: str | None
 ) -> tuple[str, list[str] | None, list[float]]:
-    """A column by its name, its levels if it is no column of numbers, and its numbers or codes, NaN where there are none."""
+    """A column by its name, its levels if it is no column of numbers, and its numbers or codes, NaN where
+    there are none."""
     cells, category = column
     kind = cells.dtype.kind
     if kind == "f":
@@ -99,8 +112,8 @@ def _measured(
 
 
 def coded(table: Any, names: Sequence[str], levels: Levels, what: str) -> Rows:
-    """Rows that are asked about: a data frame or dictionary of these columns; an array of them, in this order; of a single
-    column numbers, too."""
+    """Rows that are asked about: a data frame or dictionary of these columns; an array of them, in this
+    order; of a single column numbers, too."""
     names = list(names)
     if isinstance(table, Mapping) or hasattr(table, "columns") or hasattr(table, "column_names"):
         columns = columns_of(table, what)
@@ -113,7 +126,9 @@ def coded(table: Any, names: Sequence[str], levels: Levels, what: str) -> Rows:
         if array.ndim < 2 and len(names) == 1:
             array = array.reshape(-1, 1)
         elif array.ndim < 2:
-            raise ValueError(f"{what} has {array.ndim} dimension(s): give a data frame, or rows of {_listed(names)}")
+            raise ValueError(
+                f"{what} has {array.ndim} dimension(s): give a data frame, or rows of {_listed(names)}"
+            )
         array = as_cells(array, what)
         if array.shape[1] != len(names):
             raise ValueError(f"{what} has {array.shape[1]} columns: it needs {len(names)}, {_listed(names)}")
@@ -127,7 +142,9 @@ def coded(table: Any, names: Sequence[str], levels: Levels, what: str) -> Rows:
 def _code(cells: np.ndarray, name: str, levels: list[str] | None, what: str) -> np.ndarray:
     if levels is None:
         if _is_text(cells) and cells.dtype.kind != "b":
-            raise ValueError(f"column '{name}' of {what} holds values that are not numbers, which it has in the studies")
+            raise ValueError(
+                f"column '{name}' of {what} holds values that are not numbers, which it has in the studies"
+            )
         return _numbers((cells, False), name, None, what)
     for i, cell in enumerate(cells):
         if is_missing(cell):

@@ -47,9 +47,11 @@ class Choice(NamedTuple):
 class Suggestions:
     """Treatments to try next, the best first."""
 
-    #: By name, (n,); where several models were asked, NaN or ``None`` for those of the others, which are left as they are.
+    #: By name, (n,); where several models were asked, NaN or ``None`` for those of the others, which are left
+    #: as they are.
     treatments: dict[str, np.ndarray]
-    #: What a trial is worth, (n,): for ``"log-ei"`` the logarithm of the expected improvement, less that of the cost.
+    #: What a trial is worth, (n,): for ``"log-ei"`` the logarithm of the expected improvement, less that of
+    #: the cost.
     acquisition: np.ndarray
     #: By how much a trial is expected to be better than the best so far, (n,), whatever it costs.
     expected_improvement: np.ndarray
@@ -72,7 +74,9 @@ class Suggestions:
             "acquisition": self.acquisition,
             "support": self.support,
         }
-        treatments = {f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()}
+        treatments = {
+            f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()
+        }
         return pandas.DataFrame({**treatments, **told})
 
     def __len__(self) -> int:
@@ -112,10 +116,13 @@ def _numbers(what: str, given: Any, count: int) -> np.ndarray:
     except (TypeError, ValueError):
         raise ValueError(f"{what}: {given!r} is not numbers") from None
     if numbers.shape != (count,):
-        raise ValueError(f"{what}: {count} numbers are needed, one an experiment, and there are {numbers.size}")
+        raise ValueError(
+            f"{what}: {count} numbers are needed, one an experiment, and there are {numbers.size}"
+        )
     if not np.isfinite(numbers).all():
         raise ValueError(
-            f"{what}: {numbers[~np.isfinite(numbers)][0]} is not a number that counts: leave out experiments without one"
+            f"{what}: {numbers[~np.isfinite(numbers)][0]} is not a number that counts: leave out experiments "
+            "without one"
         )
     return numbers
 
@@ -126,7 +133,9 @@ def by_treatment(bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, fl
         return {}
     if not isinstance(bounds, Mapping):
         if len(names) != 1:
-            raise ValueError(f"bounds = {bounds!r}: give a dictionary of pairs by treatment, of {_listed(names)}")
+            raise ValueError(
+                f"bounds = {bounds!r}: give a dictionary of pairs by treatment, of {_listed(names)}"
+            )
         bounds = {names[0]: bounds}
     strange = [str(name) for name in bounds if name not in names]
     if strange:
@@ -134,11 +143,19 @@ def by_treatment(bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, fl
     try:
         return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
     except (TypeError, ValueError):
-        raise ValueError(f"bounds = {bounds!r}: give a lower and an upper number for each treatment") from None
+        raise ValueError(
+            f"bounds = {bounds!r}: give a lower and an upper number for each treatment"
+        ) from None
 
 
 def suggested(
-    choices: Sequence[Choice], n: Any, minimize: bool, acquisition: str, prior: str, supported: bool, seed: Any
+    choices: Sequence[Choice],
+    n: Any,
+    minimize: bool,
+    acquisition: str,
+    prior: str,
+    supported: bool,
+    seed: Any,
 ) -> Suggestions:
     """Treatments to try next, of all models."""
     if not is_whole(n) or n < 1:
@@ -146,7 +163,12 @@ def suggested(
     if not is_whole(seed) or seed < 0:
         raise ValueError(f"random_state = {seed!r}: it is a whole number, 0 or more")
     found = _core.suggest_trials(
-        [_asked(own, prior, int(seed)) for own in choices], int(n), acquisition, bool(minimize), bool(supported), int(seed)
+        [_asked(own, prior, int(seed)) for own in choices],
+        int(n),
+        acquisition,
+        bool(minimize),
+        bool(supported),
+        int(seed),
     )
     names = list(dict.fromkeys(name for own in choices for name in own.studied.names))
     cells: dict[str, list[Any]] = {name: [] for name in names}
@@ -155,11 +177,18 @@ def suggested(
         for name in names:
             cells[name].append(own[name][0] if name in own else _nothing(name, choices))
     model, worth, improvement, mean, sd, support = map(np.array, zip(*[(k, *rest) for k, _, *rest in found]))
-    return Suggestions({name: np.array(own) for name, own in cells.items()}, worth, improvement, mean, sd, support, model)
+    return Suggestions(
+        {name: np.array(own) for name, own in cells.items()}, worth, improvement, mean, sd, support, model
+    )
 
 
 def _nothing(name: str, choices: Sequence[Choice]) -> Any:
-    kinds = [levels for own in choices for known, levels in zip(own.studied.names, own.studied.levels) if known == name]
+    kinds = [
+        levels
+        for own in choices
+        for known, levels in zip(own.studied.names, own.studied.levels)
+        if known == name
+    ]
     return np.nan if kinds[0] is None else None
 
 
@@ -169,10 +198,14 @@ def _asked(own: Choice, prior: str, seed: int) -> Any:
     costs = own.costs
     if callable(costs):
         if rows is None:
-            rows = studied._replace(numbers=np.ascontiguousarray(_core.trial_candidates(studied, bounds, seed)))
+            rows = studied._replace(
+                numbers=np.ascontiguousarray(_core.trial_candidates(studied, bounds, seed))
+            )
         costs = costs(cells_of(rows))
     try:
-        costs = [1.0] if costs is None else np.atleast_1d(np.asarray(costs, dtype=np.float64)).ravel().tolist()
+        costs = (
+            [1.0] if costs is None else np.atleast_1d(np.asarray(costs, dtype=np.float64)).ravel().tolist()
+        )
     except (TypeError, ValueError):
         raise ValueError(f"costs: {costs!r} is not numbers") from None
     return own.effect, own.trials.told(prior), rows, bounds, costs

@@ -18,7 +18,8 @@ EXACT_SIZE = 800
 
 
 def posterior_mean(model: Any) -> Callable[[Any], np.ndarray]:
-    """The posterior mean of a process of one output in the units of its targets, (n,), at rows in the user's columns."""
+    """The posterior mean of a process of one output in the units of its targets, (n,), at rows in the user's
+    columns."""
 
     def function(rows: Any) -> np.ndarray:
         numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
@@ -38,12 +39,17 @@ def tensor_of(rows: np.ndarray, model: Any) -> Any:
     import torch
 
     known = next((one for one in [*model.parameters(), *model.buffers()] if one.is_floating_point()), None)
-    return torch.as_tensor(rows) if known is None else torch.as_tensor(rows, dtype=known.dtype, device=known.device)
+    return (
+        torch.as_tensor(rows)
+        if known is None
+        else torch.as_tensor(rows, dtype=known.dtype, device=known.device)
+    )
 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[None]:
-    """Within it the model predicts, without gradients and without approximate solutions; afterwards it is as before."""
+    """Within it the model predicts, without gradients and without approximate solutions; afterwards it is as
+    before."""
     import torch
 
     modes = [(module, module.training) for module in model.modules()]

@@ -1,21 +1,23 @@
 """Texts: the players are the words of the text at hand, and an absent word is left out of the text.
 
-A pipeline that begins with a text vectoriser of scikit-learn is, of one text, a function of which of its words (or
-n-grams, where the vectoriser counts these) are there: of rows of zeros and ones, a column a word, under the baseline game
-whose baseline is the empty text. Each text has columns of its own, so each is a model of its own to be explained, and the
-explanations are then put together.
+A pipeline that begins with a text vectoriser of scikit-learn is, of one text, a function of which of its
+words (or n-grams, where the vectoriser counts these) are there: of rows of zeros and ones, a column a word,
+under the baseline game whose baseline is the empty text. Each text has columns of its own, so each is a model
+of its own to be explained, and the explanations are then put together.
 
-Values are exact where each column behind the vectoriser is made of one word: the model is then an expansion over these rows.
-Where rows are scaled to length 1, as those of ``TfidfVectorizer`` are, words scale each other. Of a linear model with
-coefficients w and a row z of length 1 the value of the words S is ``b + Σ_{j∈S} w_j z_j / sqrt(s)`` with
-``s = Σ_{j∈S} z_j²``, and
+Values are exact where each column behind the vectoriser is made of one word: the model is then an expansion
+over these rows. Where rows are scaled to length 1, as those of ``TfidfVectorizer`` are, words scale each
+other. Of a linear model with coefficients w and a row z of length 1 the value of the words S is
+``b + Σ_{j∈S} w_j z_j / sqrt(s)`` with ``s = Σ_{j∈S} z_j²``, and
 
     1 / sqrt(s) = 2 / sqrt(π) ∫ exp(x - exp(2x) s) dx
 
-by the trapezoidal rule is a sum of exponentials of s, which are products over words. The integrand is analytic in the strip
-|Im x| < a for each a < π/4, where the integral of its size along a line is at most ``1 / sqrt(s cos 2a)``, so that with a step h
-the relative error of the rule is at most ``2 / (sqrt(cos 2a) (exp(2πa/h) - 1))`` (Trefethen and Weideman 2014, Theorem 5.1).
-"""
+by the trapezoidal rule is a sum of exponentials of s, which are products over words. The integrand is
+analytic in the strip
+|Im x| < a for each a < π/4, where the integral of its size along a line is at most
+``1 / sqrt(s cos 2a)``, so that with a step h
+the relative error of the rule is at most ``2 / (sqrt(cos 2a) (exp(2πa/h) - 1))`` (Trefethen and Weideman
+2014, Theorem 5.1)."""
 
 from __future__ import annotations
 
@@ -44,11 +46,14 @@ VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
 #: Coalitions that a model is asked about at once.
 AT_ONCE = 512
 
-#: The strip, step and relative error of the rule for 1/sqrt(s): the error of the rule, what its ends leave out, and roundings.
+#: The strip, step and relative error of the rule for 1/sqrt(s): the error of the rule, what its ends leave
+#: out, and roundings.
 STRIP = 0.72
 STEP = 2.0 * math.pi * STRIP / 34.0
 LOWEST = -11.5
-ROOT_ERROR = 2.0 / (math.sqrt(math.cos(2.0 * STRIP)) * (math.exp(34.0) - 1.0)) + 2.0 * math.exp(3.0 * LOWEST) + 1e-17
+ROOT_ERROR = (
+    2.0 / (math.sqrt(math.cos(2.0 * STRIP)) * (math.exp(34.0) - 1.0)) + 2.0 * math.exp(3.0 * LOWEST) + 1e-17
+)
 
 
 class Texts:
@@ -61,7 +66,8 @@ class Texts:
     known
         Whether the model knows a word; the others change nothing.
     imported
-        The model as one of rows that say which of the distinct words of a text are there, given the text and these.
+        The model as one of rows that say which of the distinct words of a text are there, given the text and
+        these.
     kind, explained
         What kind of model it is and what its outputs are, for people.
     reason
@@ -86,7 +92,9 @@ def texts_of(model: Any, probabilities: bool, link: str) -> Texts | None:
     if isinstance(model, type):
         return None
     model = getattr(model, "best_estimator_", model)
-    is_pipeline = any(f"{kind.__module__[:8]}{kind.__name__}" == "sklearn.Pipeline" for kind in type(model).__mro__)
+    is_pipeline = any(
+        f"{kind.__module__[:8]}{kind.__name__}" == "sklearn.Pipeline" for kind in type(model).__mro__
+    )
     steps = [step for _, step in model.steps if step not in (None, "passthrough")] if is_pipeline else []
     if len(steps) > 1 and _is_vectorizer(steps[0]):
         return _Vectorized(model, steps, probabilities, link).texts()
@@ -98,7 +106,8 @@ def _is_vectorizer(step: Any) -> bool:
 
 
 def _takes_texts(model: Any) -> bool:
-    """Whether a model of scikit-learn, or each of those that it is made of, has a text vectoriser for all of its input."""
+    """Whether a model of scikit-learn, or each of those that it is made of, has a text vectoriser for all of
+    its input."""
     if not type(model).__module__.startswith("sklearn."):
         return False
     if hasattr(model, "steps"):
@@ -110,7 +119,9 @@ def _takes_texts(model: Any) -> bool:
     if hasattr(model, "transformer_list"):
         return all(_is_vectorizer(part) or _takes_texts(part) for _, part in model.transformer_list)
     calibrated = getattr(model, "calibrated_classifiers_", None)
-    members = getattr(model, "estimators_", None) if calibrated is None else [one.estimator for one in calibrated]
+    members = (
+        getattr(model, "estimators_", None) if calibrated is None else [one.estimator for one in calibrated]
+    )
     members = [getattr(model, "estimator_", None)] if members is None else list(members)
     return bool(members) and all(one is not None and _takes_texts(one) for one in members)
 
@@ -125,7 +136,9 @@ def texts_in(X: Any) -> list[str]:
     texts = X.tolist() if hasattr(X, "tolist") else X.to_list() if hasattr(X, "to_list") else list(X)
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise TypeError(f"X is {text!r} in row {i} (from 0), and the model takes texts: give a list of texts")
+            raise TypeError(
+                f"X is {text!r} in row {i} (from 0), and the model takes texts: give a list of texts"
+            )
     return texts
 
 
@@ -136,8 +149,9 @@ def explain_texts(
     groups: Mapping[str, Sequence[str]] | None,
     output_names: Sequence[str] | None,
 ) -> Explanation:
-    """Explains each text by ``explain_one`` and puts the explanations together: a feature for each word of any of the texts,
-    whose value is 0 where the text does not have it. Data hold how often, and the text in a last column."""
+    """Explains each text by ``explain_one`` and puts the explanations together: a feature for each word of
+    any of the texts, whose value is 0 where the text does not have it. Data hold how often, and the text in a
+    last column."""
     documents = texts_in(X)
     counts = [Counter(word for word in texts.words(text) if texts.known(word)) for text in documents]
     columns = list(dict.fromkeys(word for own in counts for word in own))
@@ -160,7 +174,9 @@ def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> 
             raise TypeError(f"group '{group}' is {words!r}: of texts it is a list of words")
         for word in words:
             if group_of.setdefault(word, group) != group:
-                raise ValueError(f"the word '{word}' is in the groups '{group_of[word]}' and '{group}': choose one")
+                raise ValueError(
+                    f"the word '{word}' is in the groups '{group_of[word]}' and '{group}': choose one"
+                )
     players: dict[str, list[int]] = {}
     for j, word in enumerate(columns):
         if word in (groups or {}) and group_of.get(word) != word:
@@ -174,7 +190,9 @@ def _put_together(texts, documents, counts, columns, players, place, found, outp
     alone = [None if own is None else own._core for _, own in found]
     some = next((own for own in alone if own is not None), None)
     if some is not None and some.subsets is not None:
-        raise ValueError("of texts each word has a value, and sets of words have none: ask for an index of features alone")
+        raise ValueError(
+            "of texts each word has a value, and sets of words have none: ask for an index of features alone"
+        )
     # A text without known words is worth what the empty one is.
     empty = [None if own is not None else _outputs(imported) for (imported, _), own in zip(found, alone)]
     sizes = [np.size(e) if own is None else len(own.output_names) for own, e in zip(alone, empty)]  # type: ignore[arg-type]
@@ -206,7 +224,9 @@ def _put_together(texts, documents, counts, columns, players, place, found, outp
         predictions=predictions,
         bound=None if samplings else bound,
         std_error=errors if samplings else None,
-        sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]} if samplings else None,
+        sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]}
+        if samplings
+        else None,
         covariance=None,
         sure_by=None,
         players=players,
@@ -230,7 +250,8 @@ def _outputs(imported: Imported) -> np.ndarray:
     return np.asarray(imported.function(np.zeros((1, 0))), dtype=np.float64).ravel()
 
 
-# Pipelines ---------------------------------------------------------------------------------------------------------
+# Pipelines
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _as_it_is(terms: list[str]) -> list[str]:
@@ -251,7 +272,12 @@ class _Vectorized:
         # The same, of lists of terms.
         self.vectorizer = copy.copy(vectorizer)
         self.vectorizer.set_params(
-            analyzer=_as_it_is, lowercase=False, stop_words=None, ngram_range=(1, 1), token_pattern=None, tokenizer=None
+            analyzer=_as_it_is,
+            lowercase=False,
+            stop_words=None,
+            ngram_range=(1, 1),
+            token_pattern=None,
+            tokenizer=None,
         )
         self.vectorizer.preprocessor = None
         self.read = import_model(self.last)
@@ -287,7 +313,8 @@ class _Vectorized:
             middle.pop()
         if self.length not in (None, "l2") or self.length == "l2" and not self._is_linear():
             raise UnsupportedModelError(
-                f"rows are scaled to length 1 ({self.length}), by which words scale each other: behind a scaling by norm='l2' "
+                f"rows are scaled to length 1 ({self.length}), by which words scale each other: behind a "
+                "scaling by norm='l2' "
                 "linear models alone have exact values, and behind norm=None kernel models too"
             )
         found = list(range(width))
@@ -335,7 +362,9 @@ class _Vectorized:
                 blocks = self._blocks(terms, words)
             except UnsupportedModelError as error:
                 reason = error
-        rows = np.vstack([np.ones(len(words)), np.zeros(len(words)), np.eye(len(words))[:7], 1 - np.eye(len(words))[:7]])
+        rows = np.vstack(
+            [np.ones(len(words)), np.zeros(len(words)), np.eye(len(words))[:7], 1 - np.eye(len(words))[:7]]
+        )
         return Imported(
             blocks,
             self.read.explained,
@@ -350,9 +379,12 @@ class _Vectorized:
         )
 
     def _left_out(self) -> np.ndarray:
-        """The largest error of a value by the rule for 1/sqrt(s), of each output: no coalition's sum is larger than the slopes'
-        Euclidean norm, by the inequality of Cauchy and Schwarz, and a value is a mean of differences of two."""
-        slopes = np.hstack([own[0].expansion._core.points.T @ own[0].expansion._core.coef for own in self.read.blocks])
+        """The largest error of a value by the rule for 1/sqrt(s), of each output: no coalition's sum is
+        larger than the slopes' Euclidean norm, by the inequality of Cauchy and Schwarz, and a value is a mean
+        of differences of two."""
+        slopes = np.hstack(
+            [own[0].expansion._core.points.T @ own[0].expansion._core.coef for own in self.read.blocks]
+        )
         return 2.0 * ROOT_ERROR * np.linalg.norm(slopes, axis=0)
 
     def _blocks(self, terms: list[str], words: list[str]) -> list[Block]:
@@ -368,20 +400,29 @@ class _Vectorized:
                 raise UnsupportedModelError("words of the text share a column of the HashingVectorizer")
         own = [word_of[self.owner_of[j]] for j in varying]
         if self.length == "l2":
-            return [[part] for (read,) in self.read.blocks for part in _scaled_linear(read, full[varying], varying, own)]
-        return [[_restricted(part, full, empty, varying, own) for part in block] for block in self.read.blocks]
+            return [
+                [part]
+                for (read,) in self.read.blocks
+                for part in _scaled_linear(read, full[varying], varying, own)
+            ]
+        return [
+            [_restricted(part, full, empty, varying, own) for part in block] for block in self.read.blocks
+        ]
 
 
 def _factors(part: Part) -> list[tuple[str, list[int], dict[str, list[float]]]]:
     """The factors of an expansion whose kernel is one product."""
     terms = _core.kernel_terms(part.expansion._core.kernel)
     if len(terms) > 1 or terms[0][0] != 1.0:
-        raise UnsupportedModelError("the kernel behind the vectoriser is a sum, of whose words there are no exact values")
+        raise UnsupportedModelError(
+            "the kernel behind the vectoriser is a sum, of whose words there are no exact values"
+        )
     return [(kind, columns, dict(values)) for kind, columns, values in terms[0][1]]
 
 
 def _restricted(part: Part, full: np.ndarray, empty: np.ndarray, varying: np.ndarray, own: list[int]) -> Part:
-    """An expansion over the columns that words of the text change, where all others are as in the empty text."""
+    """An expansion over the columns that words of the text change, where all others are as in the empty
+    text."""
     if part.transform is not None:
         raise UnsupportedModelError("the model behind the vectoriser makes columns of its own")
     core = part.expansion._core
@@ -400,16 +441,24 @@ def _restricted(part: Part, full: np.ndarray, empty: np.ndarray, varying: np.nda
         kernel = factor if kernel is None else kernel * factor
     assert kernel is not None
     names = numbered(len(varying))
-    made = Expansion(kernel, points[:, varying], coef, intercept, feature_names=names, output_names=core.output_names)
+    made = Expansion(
+        kernel, points[:, varying], coef, intercept, feature_names=names, output_names=core.output_names
+    )
     low, high = empty[varying], full[varying]
     transform = lambda rows: np.where(as_cells(rows)[:, own] != 0, high, low)
     return Part(made, own, transform, has_rows=False, card=part.card)
 
 
 def _restricted_factor(
-    kind: str, values: dict[str, list[float]], points: np.ndarray, empty: np.ndarray, varying: np.ndarray, fixed: np.ndarray
+    kind: str,
+    values: dict[str, list[float]],
+    points: np.ndarray,
+    empty: np.ndarray,
+    varying: np.ndarray,
+    fixed: np.ndarray,
 ) -> tuple[rk.Kernel, np.ndarray, np.ndarray | None]:
-    """A factor over some columns, what the others multiply each point by, and for a linear one what they add."""
+    """A factor over some columns, what the others multiply each point by, and for a linear one what they
+    add."""
     one = np.ones(len(points))
     by_column = lambda name: np.broadcast_to(np.asarray(values[name], dtype=float), (points.shape[1],))
     if kind in ("rbf", "laplacian"):
@@ -417,7 +466,11 @@ def _restricted_factor(
         apart = np.abs(points[:, fixed] - empty[fixed]) / scales[fixed]
         lost = np.exp(-0.5 * (apart**2).sum(axis=1)) if kind == "rbf" else np.exp(-apart.sum(axis=1))
         return (rk.RBF if kind == "rbf" else rk.Laplacian)(scales[varying].tolist()), lost, None
-    plain = all(set(values[name]) <= {standard} for name, standard in (("center", 0.0), ("scale", 1.0)) if name in values)
+    plain = all(
+        set(values[name]) <= {standard}
+        for name, standard in (("center", 0.0), ("scale", 1.0))
+        if name in values
+    )
     if plain and kind == "linear":
         return rk.Linear(), one, points[:, fixed] @ empty[fixed]
     if plain and kind == "exponential_dot_product":
@@ -426,21 +479,29 @@ def _restricted_factor(
     if plain and kind == "polynomial" and not empty[fixed].any():
         degree, gamma, coef0 = int(values["degree"][0]), values["gamma"][0], values["coef0"][0]
         return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0), one, None
-    raise UnsupportedModelError(f"the kernel behind the vectoriser is {kind}, of whose words there are no exact values")
+    raise UnsupportedModelError(
+        f"the kernel behind the vectoriser is {kind}, of whose words there are no exact values"
+    )
 
 
 def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, own: list[int]) -> list[Part]:
-    """A linear model of rows that are scaled to length 1, one part an output, where the text's row has these cells."""
+    """A linear model of rows that are scaled to length 1, one part an output, where the text's row has these
+    cells."""
     core = part.expansion._core
     slopes = (core.points.T @ core.coef)[varying]
     grid = np.arange(LOWEST, 0.5 * math.log(42.0 / (row**2).min()) + STEP, STEP)
     # Below the grid exponentials of s are 1, and their weights a geometric series.
     rates = np.concatenate([[0.0], np.exp(2.0 * grid)])
     weights = (
-        np.concatenate([[math.exp(LOWEST - STEP) / (1.0 - math.exp(-STEP))], np.exp(grid)]) * STEP * 2.0 / math.sqrt(math.pi)
+        np.concatenate([[math.exp(LOWEST - STEP) / (1.0 - math.exp(-STEP))], np.exp(grid)])
+        * STEP
+        * 2.0
+        / math.sqrt(math.pi)
     )
     width = len(varying)
-    kernel = rk.Linear(columns=list(range(width))) * rk.ExponentialDotProduct(columns=list(range(width, 2 * width)))
+    kernel = rk.Linear(columns=list(range(width))) * rk.ExponentialDotProduct(
+        columns=list(range(width, 2 * width))
+    )
     transform = lambda rows: np.tile((as_cells(rows)[:, own] != 0).astype(np.float64), (1, 2))
     parts = []
     for output, name in enumerate(core.output_names):
@@ -450,7 +511,8 @@ def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, own: list[i
     return parts
 
 
-# Other models ------------------------------------------------------------------------------------------------------
+# Other models
+# ------------------------------------------------------------------------------------------------------
 
 
 def _is_over_texts(model: Any) -> bool:
@@ -467,7 +529,9 @@ def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
     """A model of texts that are taken apart into words here."""
     pattern = re.compile(r"\w+")
     kind = type(model).__name__
-    reason = UnsupportedModelError(f"a {kind} of whole texts is not read, so its values come from calls of its predictions")
+    reason = UnsupportedModelError(
+        f"a {kind} of whole texts is not read, so its values come from calls of its predictions"
+    )
     read = read_predictions(model, reason)
     function, explained = read.function, read.explained
     if link == "logit":

@@ -13,8 +13,8 @@ __all__ = ["TopInteractions"]
 @dataclass(frozen=True, eq=False, repr=False)
 class TopInteractions:
     """The strongest pairs of features of each of n rows (and m outputs), the strongest first: what
-    :meth:`riesz.Explainer.top_interactions` finds. ``len`` counts rows; a row may have fewer pairs than were asked for, where all
-    others are 0."""
+    :meth:`riesz.Explainer.top_interactions` finds. ``len`` counts rows; a row may have fewer pairs than were
+    asked for, where all others are 0."""
 
     #: Which value a pair has: ``"k-sii"`` and so on.
     index: str
@@ -30,7 +30,8 @@ class TopInteractions:
     left_out: np.ndarray
     #: How many pairs the search looked at, (n,) or (n, m).
     searched: np.ndarray
-    #: Whether no pair that is not listed is larger than one that is, but for ``bound``; so it is without ``max_pairs``.
+    #: Whether no pair that is not listed is larger than one that is, but for
+    #: ``bound``; so it is without ``max_pairs``.
     complete: np.ndarray
 
     def pairs(self, row: int = 0, output: int = 0) -> list[tuple[str, str, float]]:
@@ -40,8 +41,8 @@ class TopInteractions:
         return [(names[j], names[k], float(value)) for (j, k), value in listed]
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` of a line a pair: ``row``, ``output``, ``rank`` from 1, ``feature_1``, ``feature_2``, ``value``,
-        ``bound`` and ``left_out``."""
+        """A ``pandas.DataFrame`` of a line a pair: ``row``, ``output``, ``rank`` from 1, ``feature_1``,
+        ``feature_2``, ``value``, ``bound`` and ``left_out``."""
         import pandas as pd
 
         m = len(self.output_names)
@@ -66,4 +67,6 @@ class TopInteractions:
             return head + ">"
         listed = [f"  {a} × {b}: {value:.4g}" for a, b, value in self.pairs()]
         shown = [*listed[:5], *(["  …"] if len(listed) > 5 else [])]
-        return "\n".join([f"{head}; of the first:", *shown, f"  all others: {np.ravel(self.left_out)[0]:.4g} at most>"])
+        return "\n".join(
+            [f"{head}; of the first:", *shown, f"  all others: {np.ravel(self.left_out)[0]:.4g} at most>"]
+        )

@@ -24,14 +24,19 @@ def _is_from(model: Any, package: str) -> bool:
 
 
 def read_torch(model: Any) -> Imported:
-    """A module: a Gaussian process as expansions if its kernel is known, and any other as a function of rows."""
+    """A module: a Gaussian process as expansions if its kernel is known, and any other as a function of
+    rows."""
     kind = type(model).__name__
     is_model = _is_from(model, "gpytorch.models.") or _is_from(model, "botorch.models.model")
     if is_model:
         return read(model, function_of(model))
     if _is_from(model, "gpytorch."):
-        raise UnsupportedModelError(f"a {kind} of GPyTorch is not an ExactGP or another model: its predictions are not known")
-    refusal = UnsupportedModelError(f"the kernel of a {kind} of PyTorch is not known: its outputs are asked for")
+        raise UnsupportedModelError(
+            f"a {kind} of GPyTorch is not an ExactGP or another model: its predictions are not known"
+        )
+    refusal = UnsupportedModelError(
+        f"the kernel of a {kind} of PyTorch is not known: its outputs are asked for"
+    )
     return Imported([], "output", [], kind, [], function_of(model), refusal)
 
 
@@ -41,7 +46,10 @@ def function_of(model: Any) -> Callable[[Any], np.ndarray]:
     def function(rows: Any) -> np.ndarray:
         numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
         with evaluated(model):
-            parts = [_answer(model, tensor_of(numbers[k : k + AT_ONCE], model)) for k in range(0, len(numbers), AT_ONCE)]
+            parts = [
+                _answer(model, tensor_of(numbers[k : k + AT_ONCE], model))
+                for k in range(0, len(numbers), AT_ONCE)
+            ]
         return np.concatenate(parts) if parts else np.empty((0, 1))
 
     return function
@@ -58,7 +66,8 @@ def _answer(model: Any, rows: Any) -> np.ndarray:
         except NotImplementedError:
             transform = type(getattr(model, "outcome_transform", model)).__name__
             raise UnsupportedModelError(
-                f"the posterior of the {type(model).__name__} has no mean, as its outcome is transformed by {transform}: "
+                f"the posterior of the {type(model).__name__} has no mean, as its outcome is transformed by "
+                f"{transform}: "
                 "explain a model without it, or a function of rows, such as the median of the posterior"
             ) from None
     elif hasattr(model, "models") and _is_from(model, "gpytorch.models."):
@@ -72,7 +81,8 @@ def _answer(model: Any, rows: Any) -> np.ndarray:
     answer = mean.detach().cpu().double().numpy()
     if answer.ndim not in (1, 2) or len(answer) != len(rows):
         raise UnsupportedModelError(
-            f"the {type(model).__name__} answers to {len(rows)} rows with the shape {answer.shape}: one number a row, or one a "
+            f"the {type(model).__name__} answers to {len(rows)} rows with the shape {answer.shape}: one "
+            "number a row, or one a "
             "row and output, is needed"
         )
     return answer

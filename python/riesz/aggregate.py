@@ -1,6 +1,8 @@
-"""Downscaling: a map of single rows (pixels, villages, persons) learnt from averages or totals over bags of them.
+"""Downscaling: a map of single rows (pixels, villages, persons) learnt from averages or totals over bags of
+them.
 
-An :class:`AggregateGaussianProcess` takes a table of rows, which say the bag that they are in, and a table of bags:
+An :class:`AggregateGaussianProcess` takes a table of rows, which say the bag that they are in, and a table of
+bags:
 
 >>> import numpy as np
 >>> import pandas as pd
@@ -54,64 +56,76 @@ _REGRESSIONS = ("pseudo", "two-sided")
 
 
 class AggregateGaussianProcess(Downscaled):
-    """A Gaussian process f of single rows that is learnt from means or sums over bags of them: ``z_b = Σ_i w_i f(x_i) + noise``.
+    """A Gaussian process f of single rows that is learnt from means or sums over bags of them:
+    ``z_b = Σ_i w_i f(x_i) + noise``.
 
     Parameters
     ----------
-    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF`` with the columns' standard deviations as length scales
+    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF`` with the columns' standard deviations as
+    length scales
         Prior covariance of f; where tuning starts.
     alpha : float, default 0.03
-        Variance of the noise of a target, where tuning starts. As the kernel, with ``normalize_y`` in units of the targets'
-        variance. Targets that are regressed on mediators have ``mediator_ridge`` instead.
+        Variance of the noise of a target, where tuning starts. As the kernel, with ``normalize_y`` in units
+        of the targets' variance. Targets that are regressed on mediators have ``mediator_ridge`` instead.
     aggregate : {"mean", "sum"}, default "mean"
-        What a target is of its rows: their weighted mean (temperatures, rates), or their weighted sum (totals), with weights in
-        the unit of the total. The map is of f either way: of sums it is per unit of weight.
+        What a target is of its rows: their weighted mean (temperatures, rates), or their weighted sum
+        (totals), with weights in the unit of the total. The map is of f either way: of sums it is per unit of
+        weight.
     operator : {"auto", "matched", "mediated", "pseudo", "two-sided"}, default "auto"
-        Targets whose bags have rows are matched. Others are mediated: columns that all bags have, the ``mediators`` of
-        :meth:`fit`, say which bags with rows they are like. ``"auto"`` takes each target as it comes; ``"mediated"`` takes all
-        through mediators (the conditional mean process of Chau, Bouabid and Sejdinovic 2021), ``"matched"`` none.
+        Targets whose bags have rows are matched. Others are mediated: columns that all bags have, the
+        ``mediators`` of :meth:`fit`, say which bags with rows they are like. ``"auto"`` takes each target as
+        it comes; ``"mediated"`` takes all through mediators (the conditional mean process of Chau, Bouabid
+        and Sejdinovic 2021), ``"matched"`` none.
 
-        For comparison, for means: ``"pseudo"`` regresses targets without rows on mediators, with a Gaussian process of its own,
-        and learns from what this predicts for bags with rows, with the covariance of that. ``"two-sided"`` ties the means of
-        these bags to the regression by a variance that is tuned, and all hyper-parameters at once. Where mediators by themselves
-        predict targets well, these may do better; where they say which bags are alike, not.
-    mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as length scales
-    mediator_ridge : float, optional
-        The ridge of the regression on mediators, by default 0.001 (published: 0.01); where tuning starts. Where targets are
-        regressed, the variance of their noise around that, by default 0.1.
+        For comparison, for means: ``"pseudo"`` regresses targets without rows on mediators, with a Gaussian
+        process of its own, and learns from what this predicts for bags with rows, with the covariance of
+        that. ``"two-sided"`` ties the means of these bags to the regression by a variance that is tuned, and
+        all hyper-parameters at once. Where mediators by themselves predict targets well, these may do better;
+        where they say which bags are alike, not.
+    mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as
+    length scales mediator_ridge : float, optional
+        The ridge of the regression on mediators, by default 0.001 (published: 0.01); where tuning starts.
+        Where targets are regressed, the variance of their noise around that, by default 0.1.
     mediator_examples : {"bags", "rows"}, default "bags"
-        What the regression on mediators counts once: every bag (S-CMP), or every row, so that large bags say more (CMP).
+        What the regression on mediators counts once: every bag (S-CMP), or every row, so that large bags say
+        more (CMP).
     centred : bool, optional
         Whether the regression on mediators keeps constants, by default True; published it does not.
     row_noise : float or "auto"
-        Variance of noise of single rows, which bags average; where tuning starts, and 0 for none. ``"auto"`` has some where the
-        largest bag has more than four times the rows of the smallest.
+        Variance of noise of single rows, which bags average; where tuning starts, and 0 for none. ``"auto"``
+        has some where the largest bag has more than four times the rows of the smallest.
     mediation_noise : float or "auto"
-        By how much the regression on mediators counts as uncertain; where tuning starts, and 0 for certain. ``"auto"`` has some
-        where targets are mediated. If ``"two-sided"``, the variance of ties; of pseudo-targets it is 0.
+        By how much the regression on mediators counts as uncertain; where tuning starts, and 0 for certain.
+        ``"auto"`` has some where targets are mediated. If ``"two-sided"``, the variance of ties; of
+        pseudo-targets it is 0.
     prior_mean : float, optional
         The mean of f far from all rows, by default the constant that fits best.
     normalize_y : bool, default True
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps all hyper-parameters as they are. Tuning maximises the marginal likelihood times weak priors around the
-        start, from two starts; ridge and kernel of mediators are those that predict bags best that they have not seen.
+        ``None`` keeps all hyper-parameters as they are. Tuning maximises the marginal likelihood times weak
+        priors around the start, from two starts; ridge and kernel of mediators are those that predict bags
+        best that they have not seen.
     average : "auto", bool or int
-        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best ones alone are too
-        sure where targets are few. ``"auto"`` does so up to 300 targets, but not for pseudo-targets.
+        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best
+        ones alone are too sure where targets are few. ``"auto"`` does so up to 300 targets, but not for
+        pseudo-targets.
     inducing : None, int or array
-        Learns through so many inducing points, or these rows. ``None`` learns exactly up to 10,000 rows and 4,000 bags, with
-        mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators their
-        uncertainty counts for each target by itself, and rows have no noise of their own.
+        Learns through so many inducing points, or these rows. ``None`` learns exactly up to 10,000 rows and
+        4,000 bags, with mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators
+        their uncertainty counts for each target by itself, and rows have no noise of their own.
     approximation : {"fitc", "vfe"}, default "fitc"
-        What inducing points leave unexplained of a target counts as its noise (``"fitc"``, as Snelson and Ghahramani 2006 have it
-        of rows), or lowers a bound of the evidence, which is what is published (``"vfe"``; Titsias 2009): of many targets maps
-        come out too smooth by it, and intervals too narrow, unless there are so many points that it makes no difference.
+        What inducing points leave unexplained of a target counts as its noise (``"fitc"``, as Snelson and
+        Ghahramani 2006 have it of rows), or lowers a bound of the evidence, which is what is published
+        (``"vfe"``; Titsias 2009): of many targets maps come out too smooth by it, and intervals too narrow,
+        unless there are so many points that it makes no difference.
     exact_totals : bool, default False
-        Takes targets for accounts and not for measurements: neither they nor rows have noise, and the map adds
-        up to them but for rounding. Where targets do have errors, a map that has to meet these, too, is far off and too sure.
+        Takes targets for accounts and not for measurements: neither they nor rows have noise, and the map
+        adds up to them but for rounding. Where targets do have errors, a map that has to meet these, too, is
+        far off and too sure.
     published : bool, default False
-        The conventions of the published experiments: not centred, ridge 0.01 as it is, all else by the marginal likelihood alone
-        (which tells a larger ridge and a larger scale hardly apart), and through inducing points ``approximation="vfe"``.
+        The conventions of the published experiments: not centred, ridge 0.01 as it is, all else by the
+        marginal likelihood alone (which tells a larger ridge and a larger scale hardly apart), and through
+        inducing points ``approximation="vfe"``.
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
         The types of columns of a data frame, where they look like something else.
@@ -136,16 +150,15 @@ class AggregateGaussianProcess(Downscaled):
     residual_ : array
         Targets less what the map adds up to: what is taken for noise.
     left_out_ : LeftOut or None
-        What all other targets say of each, by the same hyper-parameters; None of a single target. It ranks kernels; mediators it
-        does not rank by what single rows are like.
+        What all other targets say of each, by the same hyper-parameters; None of a single target. It ranks
+        kernels; mediators it does not rank by what single rows are like.
     warnings_ : list of str
         What to look at; also issued as warnings.
 
     Notes
     -----
-    Exact: cost n²/2 kernels an evaluation for n rows, and the third power of the numbers of bags and targets; no n × n matrix.
-    Through m inducing points n m kernels.
-    """
+    Exact: cost n²/2 kernels an evaluation for n rows, and the third power of the numbers of bags and targets;
+    no n × n matrix. Through m inducing points n m kernels."""
 
     def __init__(
         self,
@@ -214,11 +227,11 @@ class AggregateGaussianProcess(Downscaled):
         rows : data frame, or array of shape (n, d)
             A line a row.
         bags : data frame, or targets, (bags,)
-            A line a bag, in any order. Without columns these are the targets themselves, of bags that are called as the index of
-            the series, or 0, 1, … .
+            A line a bag, in any order. Without columns these are the targets themselves, of bags that are
+            called as the index of the series, or 0, 1, … .
         bag : str, or array of shape (n,)
-            The column that both tables have with the bags' names, texts or whole numbers; or of each row its bag, and then bags
-            are called as their index.
+            The column that both tables have with the bags' names, texts or whole numbers; or of each row its
+            bag, and then bags are called as their index.
         target : str
             The column of ``bags`` that is learnt from. Bags where it is missing have no target.
         weight : str, or array of shape (n,), optional
@@ -230,10 +243,11 @@ class AggregateGaussianProcess(Downscaled):
         total : str, optional
             Of mediated sums, the column of ``bags`` with the sum of their weights.
         features : list of str, optional
-            The columns of ``rows`` that f is a function of, by default all but those with bag, weight and name.
+            The columns of ``rows`` that f is a function of, by default all but those with bag, weight and
+            name.
         row : str, or array of shape (n,), optional
-            The column of ``rows`` with their names, for bags that overlap: a row has a line for each bag that it is in, and these
-            share its noise.
+            The column of ``rows`` with their names, for bags that overlap: a row has a line for each bag that
+            it is in, and these share its noise.
         drop_unmatched : bool, default False
             Leaves out targets of bags without rows where there are no mediators, instead of an error.
         """
@@ -241,7 +255,8 @@ class AggregateGaussianProcess(Downscaled):
         if self.exact_totals and (se is not None or len(mediators)):
             name, value = ("se", se) if se is not None else ("mediators", mediators)
             raise ValueError(
-                f"{name} = {value!r} with exact_totals = True: only targets of rows of their own, without errors, are met exactly"
+                f"{name} = {value!r} with exact_totals = True: only targets of rows of their own, without "
+                "errors, are met exactly"
             )
         asked = Asked(bag, weight, target, se, total, mediators, features, row, choices=self.columns)
         sums = self.aggregate == "sum"
@@ -252,10 +267,14 @@ class AggregateGaussianProcess(Downscaled):
         if self.operator == "auto" and given.hardly_matched is not None:
             notes.append(given.hardly_matched)
         if sums and given.look_like_means:
-            notes.append("aggregate = 'sum', but targets do not grow with the weights of their rows, as sums do: are they means?")
+            notes.append(
+                "aggregate = 'sum', but targets do not grow with the weights of their rows, as sums do: are "
+                "they means?"
+            )
         if points is not None and self.inducing is None:
             notes.append(
-                f"{len(tables.bag)} rows in {len(tables.bags)} bags are learnt from through {points} inducing points: give "
+                f"{len(tables.bag)} rows in {len(tables.bags)} bags are learnt from through {points} "
+                "inducing points: give "
                 "inducing=, more points for a closer fit"
             )
         start, tune = self._start(tables), self.optimizer is not None
@@ -269,7 +288,9 @@ class AggregateGaussianProcess(Downscaled):
             self._check_met(given)
         far = [] if found.mediation is None else [tables.targets[t] for t in given.far(found.mediation[0])]
         if far:
-            where = f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
+            where = (
+                f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
+            )
             notes.append(f"{where}: of these little is known")
         notes += rough(found.effective)
         self.warnings_ = warned(self, notes, found.warnings)
@@ -286,12 +307,24 @@ class AggregateGaussianProcess(Downscaled):
         if self.operator in _REGRESSIONS:
             rows_alone = [
                 ("aggregate", self.aggregate, "mean", "divide sums by their weights"),
-                ("mediator_examples", self.mediator_examples, "bags", "it regresses targets, which count one each"),
+                (
+                    "mediator_examples",
+                    self.mediator_examples,
+                    "bags",
+                    "it regresses targets, which count one each",
+                ),
                 ("centred", self.centred, None, "it regresses targets, and keeps their mean"),
-                ("published", bool(self.published), False, "published are operators 'mediated' and 'matched'"),
+                (
+                    "published",
+                    bool(self.published),
+                    False,
+                    "published are operators 'mediated' and 'matched'",
+                ),
             ]
             if self.operator == "pseudo" and self.mediation_noise != 0:
-                rows_alone.append(("mediation_noise", self.mediation_noise, "auto", "it has none; 'two-sided' has"))
+                rows_alone.append(
+                    ("mediation_noise", self.mediation_noise, "auto", "it has none; 'two-sided' has")
+                )
             for name, value, allowed, why in rows_alone:
                 if value != allowed:
                     raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {why}")
@@ -318,15 +351,19 @@ class AggregateGaussianProcess(Downscaled):
         unmet = given.unmet((self._targets - self.residual_).tolist())
         if unmet is not None:
             raise ValueError(
-                f"exact_totals = True: no map that this kernel can tell meets the target of bag {self.targets_[unmet[0]]!r}, "
-                f"off by {unmet[1]:.1e}, beside those of bags like it: leave exact_totals out for noise, or take a rougher kernel"
+                "exact_totals = True: no map that this kernel can tell meets the target of bag "
+                f"{self.targets_[unmet[0]]!r}, "
+                f"off by {unmet[1]:.1e}, beside those of bags like it: leave exact_totals out for noise, or "
+                "take a rougher kernel"
             )
 
     def _draws(self, targets: int) -> int | None:
         """How many draws of hyper-parameters, if any."""
         why = None
         if self.published or self.operator == "pseudo":
-            why = f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
+            why = (
+                f"{'published=True' if self.published else 'operator=' + repr(self.operator)} takes the best"
+            )
         return draws_of(self.average, targets, self.optimizer, why)
 
     def _points(self, tables: Tables, given: _core.Aggregates) -> Any:
@@ -338,7 +375,9 @@ class AggregateGaussianProcess(Downscaled):
         if self.exact_totals or (self.inducing is None and given.usual_points is None):
             return None
         if self.average not in (False, "auto"):
-            raise ValueError(f"average = {self.average!r}: fits through inducing points are not averaged: average=False")
+            raise ValueError(
+                f"average = {self.average!r}: fits through inducing points are not averaged: average=False"
+            )
         if self.inducing is None:
             return given.usual_points
         return points_of(self.inducing, tables)
@@ -360,12 +399,18 @@ class AggregateGaussianProcess(Downscaled):
         }
 
     def _mediation(self, tables: Tables) -> tuple[str, float | None, bool | None, bool] | None:
-        """The regression on mediators: its kernel, ridge and whether it is centred if these are given, and what it counts."""
+        """The regression on mediators: its kernel, ridge and whether it is centred if these are given, and
+        what it counts."""
         text = start_mediator_kernel(tables, self.mediator_kernel)
         if text is None:
             return None
         ridge = None if self.mediator_ridge is None else _positive("mediator_ridge", self.mediator_ridge)
-        return text, ridge, None if self.centred is None else bool(self.centred), self.mediator_examples == "rows"
+        return (
+            text,
+            ridge,
+            None if self.centred is None else bool(self.centred),
+            self.mediator_examples == "rows",
+        )
 
     def _keep(self, found: _core.FittedAggregates, tables: Tables, asked: Asked) -> None:
         best = Component.of(found.best)
@@ -385,19 +430,24 @@ class AggregateGaussianProcess(Downscaled):
         return self.aggregate == "mean"
 
     def predict(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The map: the posterior mean of f at rows, (rows,), and with ``return_std`` or ``return_cov`` the standard deviations or
-        covariances of f, too, noise of rows not included. Data frames may have further columns."""
+        """The map: the posterior mean of f at rows, (rows,), and with ``return_std`` or ``return_cov`` the
+        standard deviations or covariances of f, too, noise of rows not included. Data frames may have further
+        columns."""
         return self._posterior(rows, return_std, return_cov)
 
     def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Joint draws of f at rows from its posterior, (rows, n_samples): maps that the targets allow."""
         return self._drawn(rows, n_samples, random_state)
 
-    def predict_bags(self, rows: Any = None, return_std: bool = False, *, bag: Any = None, weight: Any = None) -> Any:
-        """Means or sums over bags, as ``aggregate`` says, and with ``return_std`` their standard deviations, noise not included.
+    def predict_bags(
+        self, rows: Any = None, return_std: bool = False, *, bag: Any = None, weight: Any = None
+    ) -> Any:
+        """Means or sums over bags, as ``aggregate`` says, and with ``return_std`` their standard deviations,
+        noise not included.
 
-        Without ``rows`` of the bags of the fit, in the order of ``bags_``. Else of those that rows are in, in the order in which
-        these name them first; ``bag`` and ``weight`` are as in :meth:`fit`, by default the columns that they were there."""
+        Without ``rows`` of the bags of the fit, in the order of ``bags_``. Else of those that rows are in, in
+        the order in which these name them first; ``bag`` and ``weight`` are as in :meth:`fit`, by default the
+        columns that they were there."""
         check_is_fitted(self)
         if rows is None:
             means, variances = self._own_bags(return_std)
@@ -405,7 +455,9 @@ class AggregateGaussianProcess(Downscaled):
             members, names = self._members(rows, bag, weight)
             cells = self.expansion_._rows(members.rows, "rows")
             weights = self._weights_of(members, names, self._explains_means())
-            found = [_core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts]
+            found = [
+                _core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts
+            ]
             means, variances = [own[0][:, 0] for own in found], [own[1][:, 0] ** 2 for own in found]
         mean = self._mixed(means)
         if not return_std:
@@ -417,22 +469,30 @@ class AggregateGaussianProcess(Downscaled):
             own = [part.bags for part in self._parts if part.bags is not None]
             return [mean for mean, _ in own], [variance for _, variance in own]
         if return_std:
-            raise ValueError("a fit through inducing points does not keep its rows: give rows, of whose bags std is wanted")
+            raise ValueError(
+                "a fit through inducing points does not keep its rows: give rows, of whose bags std is wanted"
+            )
         # All bags have targets, in this order.
         return [part.fitted for part in self._parts], []
 
     def shares(self, rows: Any) -> np.ndarray:
-        """Which targets decided: the part of each, in the order of ``targets_``, in the prediction at each row, (rows, targets).
-        Parts add up to :meth:`predict` less ``prior_mean_``; sum them over columns for regions. For exact fits."""
+        """Which targets decided: the part of each, in the order of ``targets_``, in the prediction at each
+        row, (rows, targets). Parts add up to :meth:`predict` less ``prior_mean_``; sum them over columns for
+        regions. For exact fits."""
         cells = self._cells(rows)
         weights = np.ones(len(self._bag)) if self._weight is None else self._weight
         if self._explains_means():
             weights = weights / np.bincount(self._bag, weights)[self._bag]
-        return self._mixed([part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts])
+        return self._mixed(
+            [part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts]
+        )
 
     def _own_members(self) -> tuple[Members, list[str]]:
         if any(part.sensitivities is None for part in self._parts):
-            raise ValueError("a fit through inducing points does not keep its rows: give rows, whose bags are to be explained")
+            raise ValueError(
+                "a fit through inducing points does not keep its rows: give rows, whose bags are to be "
+                "explained"
+            )
         core = self.expansion_._core
         cells: Any = core.points[self._row]
         if any(level is not None for level in core.levels):
@@ -440,4 +500,6 @@ class AggregateGaussianProcess(Downscaled):
             for j, level in enumerate(core.levels):
                 if level is not None:
                     cells[:, j] = [level[int(code)] for code in cells[:, j]]
-        return Members(cells, [self.bags_[b] for b in self._bag], self._weight, list(range(len(cells)))), self.bags_
+        return Members(
+            cells, [self.bags_[b] for b in self._bag], self._weight, list(range(len(cells)))
+        ), self.bags_

@@ -9,13 +9,15 @@ Identification(back-door, adjusting for age and bmi; volume depends on statin on
 >>> found.adjust
 ('age', 'bmi')
 
-An effect that another formula than an adjustment gives is answered with the formula, which riesz does not estimate:
+An effect that another formula than an adjustment gives is answered with the formula, which riesz does not
+estimate:
 
->>> identify("W1 -> W2 -> X -> Y; W1 <-> X; W1 <-> Y", treatment="X", outcome="Y", studies=[["W1", "W2", "X", "Y"]]).formula
+>>> napkin = "W1 -> W2 -> X -> Y; W1 <-> X; W1 <-> Y"
+>>> identify(napkin, treatment="X", outcome="Y", studies=[["W1", "W2", "X", "Y"]]).formula
 'P(Y | do(X)) = [Σ_W1 P(W1) P(X, Y | W1, W2)] / [Σ_W1 P(W1) P(X | W1, W2)], for any value of W2'
 
-What is not identified is refused with a `NotIdentifiedError`, with a path that stays open and what would help.
-"""
+What is not identified is refused with a `NotIdentifiedError`, with a path that stays open and what would
+help."""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Hedge:
-    """Why no formula gives an effect: two sets of measured variables, each connected by hidden common causes."""
+    """Why no formula gives an effect: two sets of measured variables, each connected by hidden common
+    causes."""
 
     #: The set that holds treatments, and the part of it without treatments, which all its members cause.
     larger: tuple[str, ...]
@@ -108,9 +111,11 @@ class Identification:
     treatments: tuple[str, ...]
     without_effect: tuple[str, ...]
     outcome: str
-    #: "back_door", "front_door", "sequential", "randomized" or "constant"; or "formula", which riesz does not estimate.
+    #: "back_door", "front_door", "sequential", "randomized" or "constant"; or "formula", which riesz does not
+    #: estimate.
     how: str
-    #: Columns of the first study that are adjusted for; with a front door those within each value of which it holds.
+    #: Columns of the first study that are adjusted for; with a front door those within each value of which it
+    #: holds.
     adjust: tuple[str, ...]
     #: Columns of the first study through which all of the effect passes, with a front door.
     front_door: tuple[str, ...]
@@ -151,19 +156,21 @@ def identify(
     randomized: bool = False,
     differs: Mapping[int | str, str | Iterable[str]] | None = None,
 ) -> Identification:
-    """Says how the effect of ``treatment`` on ``outcome`` follows from studies that measured different columns.
+    """Says how the effect of ``treatment`` on ``outcome`` follows from studies that measured different
+    columns.
 
-    ``graph`` is text (``"age -> dose; dose -> psa <-> bmi"``, DOT, DAGitty's, GML, JSON, BIF, bnlearn's, lavaan's or Tetrad's),
-    a directed graph of networkx, pgmpy, DoWhy, y0 or ananke, an adjacency matrix as a data frame (rows are causes), or ``None``
-    to take ``adjust``, ``front_door`` or ``randomized`` on trust. ``studies`` are lists of columns, or tables: the first has
-    the treatments, the last the outcome, and each shares columns with the next. ``adjust`` and ``front_door`` name columns of
-    the first study, which a graph checks; ``randomized`` says that treatments were assigned by chance there. ``differs``
-    names, by a study's number from 1 or as ``"study 2"``, variables that come about differently in it.
+    ``graph`` is text (``"age -> dose; dose -> psa <-> bmi"``, DOT, DAGitty's, GML, JSON, BIF, bnlearn's,
+    lavaan's or Tetrad's), a directed graph of networkx, pgmpy, DoWhy, y0 or ananke, an adjacency matrix as a
+    data frame (rows are causes), or ``None`` to take ``adjust``, ``front_door`` or ``randomized`` on trust.
+    ``studies`` are lists of columns, or tables: the first has the treatments, the last the outcome, and each
+    shares columns with the next. ``adjust`` and ``front_door`` name columns of the first study, which a graph
+    checks; ``randomized`` says that treatments were assigned by chance there. ``differs`` names, by a study's
+    number from 1 or as ``"study 2"``, variables that come about differently in it.
 
-    With one study, several treatments are also adjusted for one after the other (sequential back-door): see ``steps``. An effect
-    that no adjustment gives, but another formula does, has ``how="formula"``. Raises `NotIdentifiedError`, a ``ValueError``,
-    with a path that stays open and what would help, if no formula gives it.
-    """
+    With one study, several treatments are also adjusted for one after the other (sequential back-door): see
+    ``steps``. An effect that no adjustment gives, but another formula does, has
+    ``how="formula"``. Raises `NotIdentifiedError`, a ``ValueError``, with a path that stays open and what
+    would help, if no formula gives it."""
     return answered(*asked(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
 
 
@@ -180,7 +187,9 @@ def asked(
     """The graph and the question as the core takes them."""
     ways = {"adjust": adjust is not None, "front_door": front_door is not None, "randomized": randomized}
     if sum(ways.values()) > 1:
-        raise ValueError(f"{' and '.join(way for way, given in ways.items() if given)} exclude one another: give one")
+        raise ValueError(
+            f"{' and '.join(way for way, given in ways.items() if given)} exclude one another: give one"
+        )
     strategy: Any = "derive"
     if adjust is not None:
         strategy = {"adjust": _names(adjust)}
@@ -212,12 +221,16 @@ def answered(graph: Any, query: str) -> Identification:
 
 
 def effect_formula(
-    graph: Any, *, treatment: str | Iterable[str], outcome: str | Iterable[str], measured: Iterable[str] | None = None
+    graph: Any,
+    *,
+    treatment: str | Iterable[str],
+    outcome: str | Iterable[str],
+    measured: Iterable[str] | None = None,
 ) -> str:
     """Give the distribution of ``outcome`` where ``treatment`` is set, as a formula of what was measured.
 
-    ``measured`` are all variables of the graph by default. The algorithm is complete (Shpitser and Pearl 2006): raises
-    `NotIdentifiedError` with a hedge if no formula gives the distribution.
+    ``measured`` are all variables of the graph by default. The algorithm is complete (Shpitser and Pearl
+    2006): raises `NotIdentifiedError` with a hedge if no formula gives the distribution.
 
     >>> from riesz.causal import effect_formula
     >>> effect_formula("Z -> X -> Y; Z -> Y", treatment="X", outcome="Y")
@@ -237,8 +250,11 @@ def effect_formula(
     )
 
 
-def instrument(graph: Any, *, treatment: str, outcome: str, measured: Iterable[str] | None = None) -> Instrument | None:
-    """Give an instrument for the effect of ``treatment`` on ``outcome`` with its covariates; ``None`` if there is none.
+def instrument(
+    graph: Any, *, treatment: str, outcome: str, measured: Iterable[str] | None = None
+) -> Instrument | None:
+    """Give an instrument for the effect of ``treatment`` on ``outcome`` with its covariates; ``None`` if
+    there is none.
 
     >>> from riesz.causal import instrument
     >>> instrument("Z -> X -> Y; X <-> Y", treatment="X", outcome="Y")
@@ -252,10 +268,12 @@ def instrument(graph: Any, *, treatment: str, outcome: str, measured: Iterable[s
 def sequential_adjustment(
     graph: Any, *, treatment: Iterable[str], outcome: str, measured: Iterable[str] | None = None
 ) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
-    """Give covariates for treatments in time, by the sequential back-door criterion of Pearl and Robins (1995).
+    """Give covariates for treatments in time, by the sequential back-door criterion of Pearl and Robins
+    (1995).
 
-    The answer has each treatment that affects the outcome, in causal order, with the covariates that are added for it;
-    ``None`` if no sequence of covariates identifies the joint effect. The effect is then the g-formula.
+    The answer has each treatment that affects the outcome, in causal order, with the covariates that are
+    added for it; ``None`` if no sequence of covariates identifies the joint effect. The effect is then the
+    g-formula.
 
     >>> from riesz.causal import sequential_adjustment
     >>> graph = "L0 -> A0, L1, Y; A0 -> L1, Y; L1 -> A1, Y; A1 -> Y"
@@ -291,13 +309,19 @@ def read_graph(graph: Any) -> GraphParts:
     return GraphParts(tuple(variables), tuple(latent), tuple(arrows), tuple(confounded))
 
 
-def d_separated(graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()) -> bool:
-    """Whether ``graph`` says that ``a`` and ``b`` are independent given ``given``; what is given counts on neither side."""
+def d_separated(
+    graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()
+) -> bool:
+    """Whether ``graph`` says that ``a`` and ``b`` are independent given ``given``; what is given counts on
+    neither side."""
     return open_path(graph, a, b, given) is None
 
 
-def open_path(graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()) -> str | None:
-    """Give a shortest path that leaves ``a`` and ``b`` dependent given ``given``; ``None`` if they are d-separated."""
+def open_path(
+    graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()
+) -> str | None:
+    """Give a shortest path that leaves ``a`` and ``b`` dependent given ``given``; ``None`` if they are
+    d-separated."""
     return _core.open_path(graph_text(graph), _names(a), _names(b), _names(given))
 
 
@@ -319,7 +343,10 @@ def _hedge(answer: dict[str, Any]) -> Hedge:
 
 def _identification(answer: dict[str, Any], says: str) -> Identification:
     how = answer["how"]
-    bridges = (Bridge(*(tuple(bridge[part]) for part in ("mediators", "passive", "unused"))) for bridge in answer["bridges"])
+    bridges = (
+        Bridge(*(tuple(bridge[part]) for part in ("mediators", "passive", "unused")))
+        for bridge in answer["bridges"]
+    )
     return Identification(
         treatments=tuple(answer["treatments"]),
         without_effect=tuple(answer["without_effect"]),

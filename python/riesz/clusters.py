@@ -6,7 +6,8 @@
 >>> kind = np.repeat([0, 1], 12)
 >>> items = np.column_stack([kind + 0.3 * rng.normal(size=24), rng.normal(size=24)])
 >>> left, right = np.triu_indices(24, 1)
->>> log_odds = np.where(kind[left] == kind[right], 6 * np.where(kind[left] == 0, 1, -1) * (items[left, 1] - items[right, 1]), 0)
+>>> sign = np.where(kind[left] == 0, 1, -1)
+>>> log_odds = np.where(kind[left] == kind[right], 6 * sign * (items[left, 1] - items[right, 1]), 0)
 >>> won = rng.random(len(left)) < 1 / (1 + np.exp(-log_odds))
 >>> found = riesz.PreferenceClusters(random_state=0).fit(items, np.column_stack([left, right]), outcome=won)
 >>> found.n_clusters_, bool((found.labels_ == kind).all())
@@ -43,23 +44,26 @@ class PreferenceClusters(BaseEstimator):
     Parameters
     ----------
     n_clusters : int, optional
-        By default the mixture chooses the number with the largest bound of its evidence, up to ``max_clusters``; other methods
-        have to be told.
+        By default the mixture chooses the number with the largest bound of its evidence, up to
+        ``max_clusters``; other methods have to be told.
     method : str
-        ``"mixture"``: every item belongs to one of some clusters, each with a utility of its own, a Gaussian process; a duel
-        between clusters is a coin. Variational inference. The others are published, for comparison (Chau 2023, section 6.3):
-        ``"generalised"`` (GPGP-CLUS: k-means of the top singular vectors, two a cluster, of the generalised model's log odds),
-        ``"comparisons"`` (SVD-CLUS: of the comparisons themselves), ``"abstaining"`` (PR-CLUS: of the winners that a utility
-        predicts, where it is sure), ``"spectral"`` (spectral clustering by the sizes of the generalised model's log odds),
-        ``"covariates"`` (k-means of the standardised covariates, without duels).
+        ``"mixture"``: every item belongs to one of some clusters, each with a utility of its own, a Gaussian
+        process; a duel between clusters is a coin. Variational inference. The others are published, for
+        comparison (Chau 2023, section 6.3): ``"generalised"`` (GPGP-CLUS: k-means of the top singular
+        vectors, two a cluster, of the generalised model's log odds),
+        ``"comparisons"`` (SVD-CLUS: of the comparisons themselves), ``"abstaining"`` (PR-CLUS: of the winners
+        that a utility predicts, where it is sure), ``"spectral"`` (spectral clustering by the sizes of the
+        generalised model's log odds), ``"covariates"`` (k-means of the standardised covariates, without
+        duels).
     max_clusters : int, default 5
     covariates : bool, default True
-        Whether covariates of a cluster lie around a mean of their own. Without, the mixture learns from duels alone.
+        Whether covariates of a cluster lie around a mean of their own. Without, the mixture learns from duels
+        alone.
     kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
         Between items.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps the kernel as it is. By default the generalised and the utility model are tuned, and the mixture looks for
-        the scales of utilities and length scales with the largest bound.
+        ``None`` keeps the kernel as it is. By default the generalised and the utility model are tuned, and
+        the mixture looks for the scales of utilities and length scales with the largest bound.
     n_init : int, default 12
         Random starts of the mixture, besides those from covariates and from the generalised model.
     threshold : float, default 0.1
@@ -76,12 +80,13 @@ class PreferenceClusters(BaseEstimator):
     probabilities_ : array (items, clusters), of each membership; 1 or 0 for other methods than the mixture.
     n_clusters_ : int
     bound_ : float or None
-        Of the mixture: the bound of the log evidence, less half the logarithm of the number of items for each fitted mean and
-        share.
+        Of the mixture: the bound of the log evidence, less half the logarithm of the number of items for each
+        fitted mean and share.
     bounds_ : dict of the bound by number of clusters.
     sweeps_ : array of the bound after each sweep of the run that won, which never falls.
     covariates_labels_ : array (items,)
-        As many clusters by k-means of the covariates alone. A method that does not do better has learnt nothing from duels.
+        As many clusters by k-means of the covariates alone. A method that does not do better has learnt
+        nothing from duels.
     stability_ : float or None
         Mean adjusted Rand index between these clusters and those of subsamples.
     """

@@ -1,10 +1,12 @@
-"""Counts of bags: a map of the rate of single rows learnt from cases among the people of districts, or successes among trials.
+"""Counts of bags: a map of the rate of single rows learnt from cases among the people of districts, or
+successes among trials.
 
 >>> import numpy as np
 >>> import pandas as pd
 >>> import riesz
 >>> rng = np.random.default_rng(0)
->>> rows = pd.DataFrame({"height": rng.uniform(-1, 1, 300), "district": np.repeat(np.arange(30), 10), "people": 50})
+>>> height, district = rng.uniform(-1, 1, 300), np.repeat(np.arange(30), 10)
+>>> rows = pd.DataFrame({"height": height, "district": district, "people": 50})
 >>> rows["height"] += rows.district / 10
 >>> rate = 0.1 * np.exp(np.sin(rows.height))
 >>> cases = rng.poisson((rows.people * rate).groupby(rows.district).sum())
@@ -29,7 +31,16 @@ from sklearn.utils.validation import check_is_fitted
 from . import _core
 from . import kernels as rk
 from ._aggregated import Component, LeftOut, mixture
-from ._bags import Asked, Tables, check_choices, points_of, read_tables, start_kernel, start_mediator_kernel, warned
+from ._bags import (
+    Asked,
+    Tables,
+    check_choices,
+    points_of,
+    read_tables,
+    start_kernel,
+    start_mediator_kernel,
+    warned,
+)
 from ._downscaled import Downscaled, draws_of, not_negative, rough
 from ._expansion import Expansion, spread
 from ._meetings import _first, check_optimizer
@@ -48,41 +59,45 @@ _LINKS = {"poisson": "log rate", "binomial": "log odds"}
 class AggregateCountProcess(Downscaled):
     """A Gaussian process f of single rows whose exponential is a rate, learnt from counts of bags.
 
-    With ``family="poisson"`` counts are of events among weights (people, person-years), ``z_b ~ Poisson(Σ_i w_i exp(f(x_i)))``;
-    with ``"binomial"`` of successes among trials, ``z_b ~ Binomial(n_b, Σ_i w_i σ(f(x_i)))`` with weights that are divided by
-    their sum. The posterior is Laplace's approximation.
+    With ``family="poisson"`` counts are of events among weights (people, person-years),
+    ``z_b ~ Poisson(Σ_i w_i exp(f(x_i)))``; with ``"binomial"`` of successes among trials,
+    ``z_b ~ Binomial(n_b, Σ_i w_i σ(f(x_i)))`` with weights that are divided by their sum. The posterior is
+    Laplace's approximation.
 
     Parameters
     ----------
-    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF`` with the columns' standard deviations as length scales
+    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF`` with the columns' standard deviations as
+    length scales
         Prior covariance of f; where tuning starts.
     family : {"poisson", "binomial"}, default "poisson"
     operator : {"auto", "matched", "mediated"}, default "auto"
-        Counts whose bags have rows are matched. Others are mediated: columns that all bags have, the ``mediators`` of
-        :meth:`fit`, say which bags with rows they are like. As rates have no negative parts, these are averaged with weights
-        that are not negative (a kernel smoother), and not by the regression of :class:`AggregateGaussianProcess`.
-    mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as length scales
+        Counts whose bags have rows are matched. Others are mediated: columns that all bags have, the
+        ``mediators`` of :meth:`fit`, say which bags with rows they are like. As rates have no negative parts,
+        these are averaged with weights that are not negative (a kernel smoother), and not by the regression
+        of :class:`AggregateGaussianProcess`.
+    mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as
+    length scales
         Where its tuning starts: it is the one that predicts bags best that are left out.
     mediator_examples : {"bags", "rows"}, default "bags"
         What the smoother counts once: every bag, or every row, so that large bags say more.
     dispersion : float, default 0
-        By how much counts vary more than their family, where tuning starts, and 0 for not at all: the variance of a gamma factor
-        of rates, so that counts are negative binomial; of successes φ, of which ``φ/(1 + φ)`` is the correlation of two trials of
-        a target, so that they are beta-binomial.
+        By how much counts vary more than their family, where tuning starts, and 0 for not at all: the
+        variance of a gamma factor of rates, so that counts are negative binomial; of successes φ, of which
+        ``φ/(1 + φ)`` is the correlation of two trials of a target, so that they are beta-binomial.
     mediation_dispersion : float or "auto"
-        The same of mediated counts: by how much their rates vary around what the smoother says. ``"auto"`` starts from 0.1; 0
-        takes the smoother's word for certain.
+        The same of mediated counts: by how much their rates vary around what the smoother says. ``"auto"``
+        starts from 0.1; 0 takes the smoother's word for certain.
     prior_mean : float, optional
         The mean of f far from all rows, by default the constant that fits best.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps all hyper-parameters as they are. Tuning maximises Laplace's approximation of the marginal likelihood
-        times weak priors around the start, from two starts.
+        ``None`` keeps all hyper-parameters as they are. Tuning maximises Laplace's approximation of the
+        marginal likelihood times weak priors around the start, from two starts.
     average : "auto", bool or int
-        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best ones alone are too
-        sure where counts are few. ``"auto"`` does so up to 300 counts.
+        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best
+        ones alone are too sure where counts are few. ``"auto"`` does so up to 300 counts.
     inducing : None, int or array
-        f is known through its values at so many inducing points, or at these rows. ``None`` takes all rows up to 1,000, and
-        beyond twice as many as counts, from 200 to 1,000.
+        f is known through its values at so many inducing points, or at these rows. ``None`` takes all rows up
+        to 1,000, and beyond twice as many as counts, from 200 to 1,000.
     published : bool, default False
         Tunes by the marginal likelihood alone, without priors.
     random_state : int, RandomState or None
@@ -105,8 +120,8 @@ class AggregateCountProcess(Downscaled):
     bags_, targets_ : list of str
         Names of the bags that have rows, and of those that have counts.
     fitted_ : array
-        The mean of each count, as f at its mode has it. With a prior mean that is learnt these add up to what counts do, if all
-        are matched Poisson counts without dispersion.
+        The mean of each count, as f at its mode has it. With a prior mean that is learnt these add up to what
+        counts do, if all are matched Poisson counts without dispersion.
     left_out_ : LeftOut or None
         What all other counts say of each, by the same hyper-parameters; None of a single one.
     warnings_ : list of str
@@ -114,9 +129,8 @@ class AggregateCountProcess(Downscaled):
 
     Notes
     -----
-    The smoother of mediated counts stays as it was tuned. Cost of a step to the mode, of which an evaluation of the marginal
-    likelihood takes some: a few passes over n rows times m points, and m³.
-    """
+    The smoother of mediated counts stays as it was tuned. Cost of a step to the mode, of which an evaluation
+    of the marginal likelihood takes some: a few passes over n rows times m points, and m³."""
 
     def __init__(
         self,
@@ -175,8 +189,8 @@ class AggregateCountProcess(Downscaled):
         trials : str
             Of binomial counts, the column of ``bags`` with the trials among which these are successes.
         weight : str, or array of shape (n,), optional
-            The column of ``rows`` with how many there are to have an event (people, person-years), by default 1; of binomial
-            counts how much a row counts in its bag.
+            The column of ``rows`` with how many there are to have an event (people, person-years), by default
+            1; of binomial counts how much a row counts in its bag.
         total : str, optional
             Of mediated Poisson counts, the column of ``bags`` with the sum of their weights.
         """
@@ -191,7 +205,10 @@ class AggregateCountProcess(Downscaled):
         points = None if self.inducing is None else points_of(self.inducing, tables)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         draws = draws_of(
-            self.average, len(tables.values), self.optimizer, "published=True takes the best" if self.published else None
+            self.average,
+            len(tables.values),
+            self.optimizer,
+            "published=True takes the best" if self.published else None,
         )
         found = _core.fit_counts(self._start(tables), given, points, self.optimizer is not None, draws, seed)
         self._keep(found, tables, asked)
@@ -207,9 +224,14 @@ class AggregateCountProcess(Downscaled):
         ]
         check_choices(choices, [("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)])
         if self.family == "binomial" and trials is None:
-            raise ValueError("family = 'binomial' takes trials: the column of bags that says among how many counts are successes")
+            raise ValueError(
+                "family = 'binomial' takes trials: the column of bags that says among how many counts are "
+                "successes"
+            )
         if self.family == "poisson" and trials is not None:
-            raise ValueError(f"trials = {trials!r}: Poisson counts have none: leave it out, or take family='binomial'")
+            raise ValueError(
+                f"trials = {trials!r}: Poisson counts have none: leave it out, or take family='binomial'"
+            )
         check_optimizer(self.optimizer)
 
     def _start(self, tables: Tables) -> dict[str, Any]:
@@ -220,7 +242,9 @@ class AggregateCountProcess(Downscaled):
             "trials": None if tables.trials is None else tables.trials.tolist(),
             "smoothing": None if mediators is None else (mediators, self.mediator_examples == "rows"),
             "dispersion": not_negative("dispersion", self.dispersion),
-            "mediation_dispersion": not_negative("mediation_dispersion", self.mediation_dispersion, or_auto=True),
+            "mediation_dispersion": not_negative(
+                "mediation_dispersion", self.mediation_dispersion, or_auto=True
+            ),
             "prior_mean": None if self.prior_mean is None else float(self.prior_mean),
             "published": bool(self.published),
         }
@@ -243,7 +267,8 @@ class AggregateCountProcess(Downscaled):
         return [np.asarray(part.expansion._core.rates(cells, sds)) for part in self._parts]
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The map: the posterior mean of the rate per unit of weight, or of the probability of a success, at rows, (rows,)."""
+        """The map: the posterior mean of the rate per unit of weight, or of the probability of a success, at
+        rows, (rows,)."""
         return self._mixed([own[0] for own in self._at(self._cells(rows))])
 
     def predict_quantiles(self, rows: Any, quantiles: Sequence[float] = (0.025, 0.5, 0.975)) -> np.ndarray:
@@ -255,7 +280,9 @@ class AggregateCountProcess(Downscaled):
         cells = self._cells(rows)
         means = np.array([part.expansion._core.predict(cells)[:, 0] for part in self._parts])
         sds = np.array([part.expansion._core.std(cells)[:, 0] for part in self._parts])
-        found = np.array([self._quantile(q, means, sds) for q in quantiles]).reshape(len(quantiles), len(cells))
+        found = np.array([self._quantile(q, means, sds) for q in quantiles]).reshape(
+            len(quantiles), len(cells)
+        )
         return self._rates(found).T
 
     def _quantile(self, q: float, means: np.ndarray, sds: np.ndarray) -> np.ndarray:
@@ -274,19 +301,23 @@ class AggregateCountProcess(Downscaled):
         return np.exp(f) if self.family == "poisson" else expit(f)
 
     def predict_link(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """f, the logarithm of the rate or the log odds, at rows, (rows,), which explanations are of; and with ``return_std`` or
-        ``return_cov`` its standard deviations or covariances."""
+        """f, the logarithm of the rate or the log odds, at rows, (rows,), which explanations are of; and with
+        ``return_std`` or ``return_cov`` its standard deviations or covariances."""
         return self._posterior(rows, return_std, return_cov)
 
     def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Joint draws of the rates, or probabilities, of rows from their posterior, (rows, n_samples): maps that counts allow."""
+        """Joint draws of the rates, or probabilities, of rows from their posterior, (rows, n_samples): maps
+        that counts allow."""
         return self._rates(self._drawn(rows, n_samples, random_state))
 
-    def predict_bags(self, rows: Any, return_std: bool = False, *, bag: Any = None, weight: Any = None) -> Any:
-        """The posterior mean of how many events are expected in the bags that rows are in, or of the probability of a success
-        there, in the order in which rows name them first; with ``return_std`` of events the standard deviation of that, too,
-        which is without that of the counts around it. ``bag`` and ``weight`` are as in :meth:`fit`, by default the columns that
-        they were there. For other quantities of bags take sums over :meth:`sample`."""
+    def predict_bags(
+        self, rows: Any, return_std: bool = False, *, bag: Any = None, weight: Any = None
+    ) -> Any:
+        """The posterior mean of how many events are expected in the bags that rows are in, or of the
+        probability of a success there, in the order in which rows name them first; with ``return_std`` of
+        events the standard deviation of that, too, which is without that of the counts around it.
+        ``bag`` and ``weight`` are as in :meth:`fit`, by default the columns that they were there. For other
+        quantities of bags take sums over :meth:`sample`."""
         check_is_fitted(self)
         members, names = self._members(rows, bag, weight)
         places, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
@@ -298,12 +329,15 @@ class AggregateCountProcess(Downscaled):
             return mean
         if self.family == "binomial":
             raise ValueError(
-                "return_std of a mean of probabilities is not known in closed form: take that of draws, sample(rows)"
+                "return_std of a mean of probabilities is not known in closed form: take that of draws, "
+                "sample(rows)"
             )
         squares = [self._squares(part, cells, places, weights, len(names)) for part in self._parts]
         return mean, np.sqrt(np.maximum(self._mixed(squares) - mean**2, 0.0))
 
-    def _squares(self, part: Component, cells: np.ndarray, places: np.ndarray, weights: np.ndarray, count: int) -> np.ndarray:
+    def _squares(
+        self, part: Component, cells: np.ndarray, places: np.ndarray, weights: np.ndarray, count: int
+    ) -> np.ndarray:
         """Of bags the posterior mean of the square of their events."""
         out = np.zeros(count)
         for b in range(count):
@@ -314,9 +348,10 @@ class AggregateCountProcess(Downscaled):
         return out
 
     def predict_adding_up(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
-        """Rates at rows, (rows,), as :meth:`predict` has them, each times what makes the events of its bag as many as were
-        counted: rows are to be all those of their bags, whose names are those of the fit. A last step on top of the model, of
-        which its intervals do not know; bags without a count stay as they are. Of a bag with no events all rates are 0."""
+        """Rates at rows, (rows,), as :meth:`predict` has them, each times what makes the events of its bag as
+        many as were counted: rows are to be all those of their bags, whose names are those of the fit. A last
+        step on top of the model, of which its intervals do not know; bags without a count stay as they are.
+        Of a bag with no events all rates are 0."""
         check_is_fitted(self)
         if self.family == "binomial":
             raise ValueError("successes among trials do not add up to totals of rows: take predict")
@@ -334,7 +369,8 @@ def _component(core: _core.CountPart) -> Component:
 
 
 def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeftOut | None:
-    """Of several sets of hyper-parameters the mixture, scores by the mixture of places among what is expected."""
+    """Of several sets of hyper-parameters the mixture, scores by the mixture of places among what is
+    expected."""
     if len(tables.targets) < 2:
         return None
     means, variances, scores, logs = (np.array([own[k] for _, own in parts]) for k in range(4))
@@ -349,9 +385,14 @@ def check_counts(tables: Tables) -> None:
     """Refuses what is no count, and names its bag."""
     whole = lambda v: (v >= 0) & (v == np.floor(v))
     for t in np.flatnonzero(~whole(tables.values))[:1]:
-        raise ValueError(f"the target of bag '{tables.targets[t]}' is {tables.values[t]}: counts are whole numbers, 0 or more")
+        raise ValueError(
+            f"the target of bag '{tables.targets[t]}' is {tables.values[t]}: counts are whole numbers, 0 or "
+            "more"
+        )
     if tables.trials is not None:
         bad = ~(whole(tables.trials) & (tables.trials >= np.maximum(tables.values, 1)))
         told = [f"'{tables.targets[t]}' ({tables.trials[t]})" for t in np.flatnonzero(bad)]
         if told:
-            raise ValueError(f"trials are whole numbers, at least 1 and the count, and are not of bags {_first(told)}")
+            raise ValueError(
+                f"trials are whole numbers, at least 1 and the count, and are not of bags {_first(told)}"
+            )

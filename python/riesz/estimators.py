@@ -1,31 +1,34 @@
 """Kernel machines with scikit-learn's contract, fitted by riesz.
 
-They clone, pickle, go into pipelines and grid searches, and take arrays of numbers and data frames. ``kernel`` is ``"rbf"``,
-``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree`` and ``coef0`` as in scikit-learn, or a kernel of
-:mod:`riesz.kernels`; the fitted model is ``expansion_``, its kernel ``kernel_``, and :class:`riesz.Explainer` takes the estimator
-itself.
+They clone, pickle, go into pipelines and grid searches, and take arrays of numbers and data frames.
+``kernel`` is ``"rbf"``, ``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree`` and ``coef0``
+as in scikit-learn, or a kernel of :mod:`riesz.kernels`; the fitted model is ``expansion_``, its kernel
+``kernel_``, and :class:`riesz.Explainer` takes the estimator itself.
 
-``gamma`` is a number, or says how rows give length scales: ``"scale"`` and ``"auto"`` as in scikit-learn, ``"median"`` and
-``"median_per_feature"`` as in :mod:`riesz.kernels`. Where rows have weights, ``"scale"`` counts them as often as their weight
-says, so that a weight is the same as repeating the row, as scikit-learn asks of estimators; its own counts each row once.
-``class_weight="balanced"`` counts rows likewise, as scikit-learn's ``LogisticRegression`` does and its ``SVC`` does not. For
-scikit-learn's numbers give ``gamma=1 / (X.shape[1] * X.var())``, and the class weights as a dict.
+``gamma`` is a number, or says how rows give length scales: ``"scale"`` and ``"auto"`` as in scikit-learn,
+``"median"`` and ``"median_per_feature"`` as in :mod:`riesz.kernels`. Where rows have weights, ``"scale"``
+counts them as often as their weight says, so that a weight is the same as repeating the row, as scikit-learn
+asks of estimators; its own counts each row once. ``class_weight="balanced"`` counts rows likewise, as
+scikit-learn's ``LogisticRegression`` does and its ``SVC`` does not. For scikit-learn's numbers give
+``gamma=1 / (X.shape[1] * X.var())``, and the class weights as a dict.
 
-``alpha="auto"`` and ``C="auto"`` take what predicts held-out rows best, and with it the best multiple of the length scales if
-rows say these; length scales that are given as numbers are kept, and so are all where features are protected. ``folds`` is how
-often rows are held out; what was chosen is in ``alpha_`` or ``C_`` and ``kernel_``. Of more than 2,000 rows (1,000 with
-``folds``) so many are looked at, drawn at random, and the model is then fitted on all; its card says so.
+``alpha="auto"`` and ``C="auto"`` take what predicts held-out rows best, and with it the best multiple of the
+length scales if rows say these; length scales that are given as numbers are kept, and so are all where
+features are protected. ``folds`` is how often rows are held out; what was chosen is in ``alpha_`` or ``C_``
+and ``kernel_``. Of more than 2,000 rows (1,000 with ``folds``) so many are looked at, drawn at random, and
+the model is then fitted on all; its card says so.
 
-Columns of categories in data frames (text, and pandas' ``category``) are taken as they are: kernels read the columns of numbers,
-times a factor for each column of categories, which is 1 where two rows are alike in it and less where they differ
-(:class:`riesz.kernels.Categorical`), as on the command line. A column of type ``category`` may take any of its categories later,
-one of text those that it was fitted on; ``expansion_.with_unseen()`` is the same model, which takes others for none of these.
+Columns of categories in data frames (text, and pandas' ``category``) are taken as they are: kernels read the
+columns of numbers, times a factor for each column of categories, which is 1 where two rows are alike in it
+and less where they differ (:class:`riesz.kernels.Categorical`), as on the command line. A column of type
+``category`` may take any of its categories later, one of text those that it was fitted on;
+``expansion_.with_unseen()`` is the same model, which takes others for none of these.
 
-What a column of text is, the same rules say as on the command line (:doc:`tables`): texts that are all numbers are read as
-numbers, also with separators of thousands, a currency or a unit, with a warning; codes with leading zeros are categories; texts
-that differ in nearly every row are refused. ``columns={"zip": "text", "age": "number"}`` overrides this. Columns of numbers that
-only number the rows, or hold marks such as -9999, are warned of.
-"""
+What a column of text is, the same rules say as on the command line (:doc:`tables`): texts that are all
+numbers are read as numbers, also with separators of thousands, a currency or a unit, with a warning; codes
+with leading zeros are categories; texts that differ in nearly every row are refused.
+``columns={"zip": "text", "age": "number"}`` overrides this. Columns of numbers that only number the rows, or
+hold marks such as -9999, are warned of."""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ class _KernelMachine(BaseEstimator):
         elif kernel == "poly":
             kernel = rk.Polynomial(degree=self.degree, gamma=gamma, coef0=self.coef0)  # type: ignore[attr-defined]
         else:
-            raise ValueError(f"kernel = {kernel!r}: it is 'rbf', 'laplacian', 'linear', 'poly' or a kernel of riesz.kernels")
+            raise ValueError(
+                f"kernel = {kernel!r}: it is 'rbf', 'laplacian', 'linear', 'poly' or a kernel of "
+                "riesz.kernels"
+            )
         return kernel._to_json(names, levels)
 
     def _gamma_value(self, X: np.ndarray, sample_weight: np.ndarray | None) -> float:
@@ -118,16 +124,33 @@ class _KernelMachine(BaseEstimator):
             mean = np.average(X.mean(axis=1), weights=weights)
             variance = np.average(((X - mean) ** 2).mean(axis=1), weights=weights)
             if not np.isfinite(variance):
-                raise ValueError("the variance of X overflows, so gamma='scale' has no value: standardise the columns")
+                raise ValueError(
+                    "the variance of X overflows, so gamma='scale' has no value: standardise the columns"
+                )
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         if isinstance(gamma, str):
             raise ValueError(
-                f"gamma = {gamma!r}: it is a positive number, 'scale' or 'auto', or for the kernels 'rbf' and 'laplacian' "
+                f"gamma = {gamma!r}: it is a positive number, 'scale' or 'auto', or for the kernels 'rbf' "
+                "and 'laplacian' "
                 "'median' or 'median_per_feature'"
             )
         return _positive("gamma", gamma)
 
-    def _fit(self, model, kernel, names, X, target, weights=None, *, penalty=None, start=None, seed=0, stacklevel=3, **settings):
+    def _fit(
+        self,
+        model,
+        kernel,
+        names,
+        X,
+        target,
+        weights=None,
+        *,
+        penalty=None,
+        start=None,
+        seed=0,
+        stacklevel=3,
+        **settings,
+    ):
         """Fits by the core's kind of model and its named settings; says what it warns of."""
         weights = None if weights is None else weights.tolist()
         rows = names, self._levels or [None] * len(names), X
@@ -137,12 +160,16 @@ class _KernelMachine(BaseEstimator):
         self.expansion_, self._chosen = Expansion._wrap(fitted.model), fitted.chosen
         return fitted
 
-    def _searched(self, name: str, setting: str, folds: int | None = None, keep_kernel: bool = False) -> dict[str, Any]:
+    def _searched(
+        self, name: str, setting: str, folds: int | None = None, keep_kernel: bool = False
+    ) -> dict[str, Any]:
         """The setting that ``name`` says, or how it is chosen; ``folds`` are how many where nobody says."""
         value, given = getattr(self, name), self.folds  # type: ignore[attr-defined]
         if not (isinstance(value, str) and value == "auto"):
             if given is not None:
-                raise ValueError(f"folds = {given!r} is given, but {name} = {value!r} is not 'auto', and nothing is chosen")
+                raise ValueError(
+                    f"folds = {given!r} is given, but {name} = {value!r} is not 'auto', and nothing is chosen"
+                )
             return {setting: _positive(name, value, ", or 'auto'")}
         kernel, gamma = self.kernel, self.gamma  # type: ignore[attr-defined]
         from_rows = kernel._takes_rows() if isinstance(kernel, rk.Kernel) else isinstance(gamma, str)
@@ -156,8 +183,8 @@ class _KernelMachine(BaseEstimator):
 
     @property
     def kernel_(self) -> rk.Kernel:
-        """The kernel of the fitted model, multiplied out, in the units of the columns; that of a Gaussian process is tuned, for
-        regression in the units of the target."""
+        """The kernel of the fitted model, multiplied out, in the units of the columns; that of a Gaussian
+        process is tuned, for regression in the units of the target."""
         return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -166,9 +193,10 @@ class _KernelMachine(BaseEstimator):
         return np.concatenate([self.expansion_._core.predict(_rows(self, part)) for part in row_parts(X)])
 
     def save(self, path: Any, *, posterior: bool = False) -> None:
-        """Writes the fitted model as a riesz model file, which the command line reads too. With ``posterior`` it keeps how sure
-        the model is: of Gaussian processes what standard deviations and class probabilities need, 4 n² bytes for n rows (16 MB
-        for 2,000), with three classes or more for each; of refits 8 n bytes for each and output."""
+        """Writes the fitted model as a riesz model file, which the command line reads too. With ``posterior``
+        it keeps how sure the model is: of Gaussian processes what standard deviations and class probabilities
+        need, 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; of refits 8 n
+        bytes for each and output."""
         check_is_fitted(self)
         self.expansion_.save(path, posterior=posterior)
 
@@ -181,7 +209,8 @@ def _rows(estimator: Any, X: Any) -> np.ndarray:
 
 
 def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
-    """scikit-learn's ``validate_data`` of rows to fit to. Columns of categories become codes of ``estimator._levels``."""
+    """scikit-learn's
+    ``validate_data`` of rows to fit to. Columns of categories become codes of ``estimator._levels``."""
     X = collected(X)
     found = read_categories(X, estimator.columns)
     estimator._levels = None if found is None else found.levels
@@ -215,26 +244,38 @@ def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
         _refuse_text(as_cells(X), names_of(X), "column '{}' of X", remedy)
         if y:
             targets = np.asarray(y[0], dtype=object)
-            _refuse_text(targets.reshape(len(targets), -1), None, "y", "a regressor predicts numbers, a classifier classes")
+            _refuse_text(
+                targets.reshape(len(targets), -1),
+                None,
+                "y",
+                "a regressor predicts numbers, a classifier classes",
+            )
         raise
 
 
 def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
-    """Raises an error that names the first column whose type, or of which a cell, is a date, a time or a duration."""
+    """Raises an error that names the first column whose type, or of which a cell, is a date, a time or a
+    duration."""
     names, whole = names_of(X), getattr(X, "dtype", None)
     if cell_by_cell:
         cells, times = as_cells(X), (datetime.date, datetime.time, datetime.timedelta)
-        kinds = [next((type(cell).__name__ for cell in column if isinstance(cell, times)), None) for column in cells.T]
+        kinds = [
+            next((type(cell).__name__ for cell in column if isinstance(cell, times)), None)
+            for column in cells.T
+        ]
     else:
         types = [whole] if whole is not None else list(getattr(X, "dtypes", []))
         # numpy's and pandas' have these kinds; polars' and Arrow's have no kind, or that of an object.
         is_time = lambda kind: str(kind).lower().startswith(("date", "time", "duration", "period"))
-        kinds = [str(kind) if getattr(kind, "kind", "") in ("m", "M") or is_time(kind) else None for kind in types]
+        kinds = [
+            str(kind) if getattr(kind, "kind", "") in ("m", "M") or is_time(kind) else None for kind in types
+        ]
     for j, kind in enumerate(kinds):
         if kind is not None:
             column = "X" if names is None else f"column '{names[j]}' of X"
             raise ValueError(
-                f"{column} holds dates or times ({kind}): give numbers, such as days since the first, or leave the column out"
+                f"{column} holds dates or times ({kind}): give numbers, such as days since the first, or "
+                "leave the column out"
             )
 
 
@@ -299,7 +340,8 @@ class _Classifier(ClassifierMixin, _KernelMachine):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"the target has one class only, {self.classes_[0]!r}: a classifier needs rows of at least two classes"
+                f"the target has one class only, {self.classes_[0]!r}: a classifier needs rows of at least "
+                "two classes"
             )
         return np.ascontiguousarray(X), codes, sample_weight, self._names(X)
 
@@ -318,14 +360,24 @@ class _Classifier(ClassifierMixin, _KernelMachine):
             return None
         if isinstance(given, str) and given == "balanced":
             count = np.bincount(codes, weights=sample_weight, minlength=len(self.classes_))
-            return dict(zip(self._class_names(), (count.sum() / (len(count) * np.maximum(count, 1e-300))).tolist(), strict=True))
+            return dict(
+                zip(
+                    self._class_names(),
+                    (count.sum() / (len(count) * np.maximum(count, 1e-300))).tolist(),
+                    strict=True,
+                )
+            )
         if isinstance(given, dict):
             unknown = [c for c in given if c not in set(self.classes_.tolist())]
             if unknown:
-                raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: {self.classes_.tolist()}")
+                raise ValueError(
+                    f"class_weight names {unknown[0]!r}, which is not a class: {self.classes_.tolist()}"
+                )
             numbers = [float(given.get(c, 1.0)) for c in self.classes_.tolist()]
             return dict(zip(self._class_names(), numbers, strict=True))
-        raise ValueError(f"class_weight = {given!r}: it is None, 'balanced' or a dict from classes to numbers")
+        raise ValueError(
+            f"class_weight = {given!r}: it is None, 'balanced' or a dict from classes to numbers"
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted classes."""
@@ -341,9 +393,12 @@ class _Probable:
     expansion_: Expansion
 
     def predict_proba(self, X):
-        """Class probabilities, (rows, classes); of Gaussian processes averaged over the posterior of the latent functions."""
+        """Class probabilities, (rows, classes); of Gaussian processes averaged over the posterior of the
+        latent functions."""
         check_is_fitted(self)
-        return np.concatenate([self.expansion_._core.probabilities(_rows(self, part)) for part in row_parts(X)])
+        return np.concatenate(
+            [self.expansion_._core.probabilities(_rows(self, part)) for part in row_parts(X)]
+        )
 
 
 class _Protecting:
@@ -365,43 +420,49 @@ class _Protecting:
 
 
 class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
-    """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as scikit-learn's, and if features are protected
-    ``+ protect_strength / n Σ φ²`` over their Shapley values (RKHS-SHAP, Shapley-regularised learning).
+    """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as scikit-learn's, and if
+    features are protected ``+ protect_strength / n Σ φ²`` over their Shapley values (RKHS-SHAP,
+    Shapley-regularised learning).
 
     Parameters
     ----------
     alpha : float or "auto", default 1
-        The ridge; ``"auto"`` for the least leave-one-out error, or with ``folds`` the least squared error on folds.
+        The ridge; ``"auto"`` for the least leave-one-out error, or with ``folds`` the least squared error on
+        folds.
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     fit_intercept : bool, default False
         Whether to fit on targets minus their mean, which becomes the intercept.
     folds : int, optional
-        Folds of ``alpha="auto"``; by default rows are left out one by one, and where they have weights there are 5 folds.
+        Folds of ``alpha="auto"``; by default rows are left out one by one, and where they have weights there
+        are 5 folds.
     landmarks : int, optional
-        Learns through at most so many rows that stand for all, for many rows: cost ``n * landmarks²``, memory ``landmarks²``.
-        They become the model's points. ``alpha="auto"`` is then by folds, 5 unless ``folds`` says; what needs the dense fit is
-        refused. ``riesz.Explainer(model, background, covariance=True)`` then says how far values may be from those with all rows
-        as points, by an estimate. More rows than memory holds: :func:`riesz.distributed.fit`, or the command line.
+        Learns through at most so many rows that stand for all, for many rows: cost ``n * landmarks²``, memory
+        ``landmarks²``. They become the model's points. ``alpha="auto"`` is then by folds, 5 unless ``folds``
+        says; what needs the dense fit is refused. ``riesz.Explainer(model, background, covariance=True)``
+        then says how far values may be from those with all rows as points, by an estimate. More rows than
+        memory holds: :func:`riesz.distributed.fit`, or the command line.
     protect : list of columns, or dict of name to columns, optional
-        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
+        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or
+        number.
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
     protect_game : {"interventional", "observational"} or game, default "interventional"
         The game of these values, by default against the training rows; :class:`riesz.Observational` and
-        :class:`riesz.Interventional` carry another background and settings. The observational one also takes away what other
-        features say of the protected ones.
+        :class:`riesz.Interventional` carry another background and settings. The observational one also takes
+        away what other features say of the protected ones.
     protect_coalitions, protect_seed : int, optional
-        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096),
-        drawn with this seed.
+        Observational game of more than 16 features: what is penalised is estimated from so many coalitions
+        (by default 4096), drawn with this seed.
     bootstrap, bootstrap_seed : int, optional
         Fits so many times more, 200 say, to as many rows drawn anew from these with replacement, so that
-        ``riesz.Explainer(model, background, covariance=True)`` says how far values vary from sample to sample, at this kernel and
-        ``alpha``. That is neither how wrong a ridge makes the model on average, nor what choosing the two adds. A standard
-        deviation of N refits has itself a relative error of about ``1 / sqrt(2 N)``.
+        ``riesz.Explainer(model, background, covariance=True)`` says how far values vary from sample to
+        sample, at this kernel and ``alpha``. That is neither how wrong a ridge makes the model on average,
+        nor what choosing the two adds. A standard deviation of N refits has itself a relative error of about
+        ``1 / sqrt(2 N)``.
     jackknife : bool, default False
-        The same from leaving out one row after the other, in closed form: nothing is drawn. It takes about three fits, and
-        8 n² bytes a target.
+        The same from leaving out one row after the other, in closed form: nothing is drawn. It takes about
+        three fits, and 8 n² bytes a target.
     columns : dict of name to {"text", "number"}, optional
         What columns of a data frame are, where they look like something else.
     """
@@ -446,7 +507,8 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
-        """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix, and with ``bootstrap`` a quarter of it a refit."""
+        """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix, and with ``bootstrap`` a
+        quarter of it a refit."""
         X, y, names = self._targets(X, y, several=True)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
@@ -489,12 +551,13 @@ class SVR(_Regressor):
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
     max_iter : int, default -1
-        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
+        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's
+        ``ConvergenceWarning``.
     folds : int, optional
         Folds of ``C="auto"``, by default 5.
     bootstrap, bootstrap_seed : int, optional
-        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, and the support vectors of all refits become
-        points of the model.
+        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, and the support vectors of
+        all refits become points of the model.
     columns : dict of name to {"text", "number"}, optional
         What columns of a data frame are, where they look like something else.
     """
@@ -533,7 +596,11 @@ class SVR(_Regressor):
         X, y, names = self._targets(X, y, several=False)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
-        settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
+        settings = {
+            "tol": _positive("tol", self.tol),
+            "max_iter": _iterations(self.max_iter),
+            **self._searched("C", "c"),
+        }
         settings |= self._refits()
         settings |= {"epsilon": float(self.epsilon), "normalize_y": False}
         fit = self._fit("svr", kernel, names, X, y, weights, **settings)
@@ -555,12 +622,13 @@ class SVC(_Classifier):
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
     max_iter : int, default -1
-        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's ``ConvergenceWarning``.
+        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's
+        ``ConvergenceWarning``.
     folds : int, optional
         Folds of ``C="auto"``, by default 5.
     bootstrap, bootstrap_seed : int, optional
-        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does (of each class as many as there are), and the
-        support vectors of all refits become points of the model.
+        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does (of each class as many as
+        there are), and the support vectors of all refits become points of the model.
     columns : dict of name to {"text", "number"}, optional
         What columns of a data frame are, where they look like something else.
     """
@@ -598,7 +666,11 @@ class SVC(_Classifier):
         """Fits to labels of any kind."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
-        settings = {"tol": _positive("tol", self.tol), "max_iter": _iterations(self.max_iter), **self._searched("C", "c")}
+        settings = {
+            "tol": _positive("tol", self.tol),
+            "max_iter": _iterations(self.max_iter),
+            **self._searched("C", "c"),
+        }
         settings |= self._refits()
         settings["class_weight"] = self._class_weights(codes, weights)
         fit = self._fit(
@@ -615,16 +687,21 @@ class SVC(_Classifier):
         return self
 
     def decision_function(self, X):
-        """(rows,) for two classes, positive for the second; (rows, classes) for more, from the votes of the pairs."""
+        """(rows,) for two classes, positive for the second; (rows, classes) for more, from the votes of the
+        pairs."""
         out = self._outputs(X)
         # The pairs' outputs are positive for the first class.
-        return out[:, 0] if len(self.classes_) == 2 else _ovr_decision_function(out < 0, -out, len(self.classes_))
+        return (
+            out[:, 0]
+            if len(self.classes_) == 2
+            else _ovr_decision_function(out < 0, -out, len(self.classes_))
+        )
 
 
 class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
     """Kernel logistic regression, binary and multinomial:
-    ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²`` with an intercept that is not penalised, and if features are protected
-    ``+ protect_strength / n Σ φ²`` over their Shapley values.
+    ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²`` with an intercept that is not penalised, and if
+    features are protected ``+ protect_strength / n Σ φ²`` over their Shapley values.
 
     Parameters
     ----------
@@ -636,24 +713,26 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
     folds : int, optional
         Folds of ``alpha="auto"``, by default 5.
     landmarks : int, optional
-        Two classes: learns through at most so many rows that stand for all, as :class:`KernelRidge` does, in a pass over all rows
-        for each step of Newton's method. ``alpha="auto"`` is then chosen on 1,000 rows.
+        Two classes: learns through at most so many rows that stand for all, as :class:`KernelRidge` does, in
+        a pass over all rows for each step of Newton's method. ``alpha="auto"`` is then chosen on 1,000 rows.
     max_iter : int, default 100
-        Most Newton steps; ``n_iter_`` says how many were taken. A fit that stops there warns with scikit-learn's
-        ``ConvergenceWarning``.
+        Most Newton steps; ``n_iter_`` says how many were taken. A fit that stops there warns with
+        scikit-learn's ``ConvergenceWarning``.
     protect : list of columns, or dict of name to columns, optional
-        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or number.
+        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or
+        number.
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
     protect_game : {"interventional", "observational"} or game, default "interventional"
         The game of these values, by default against the training rows; :class:`riesz.Observational` and
-        :class:`riesz.Interventional` carry another background and settings. The observational one also takes away what other
-        features say of the protected ones.
+        :class:`riesz.Interventional` carry another background and settings. The observational one also takes
+        away what other features say of the protected ones.
     protect_coalitions, protect_seed : int, optional
-        Observational game of more than 16 features: what is penalised is estimated from so many coalitions (by default 4096),
-        drawn with this seed.
+        Observational game of more than 16 features: what is penalised is estimated from so many coalitions
+        (by default 4096), drawn with this seed.
     bootstrap, bootstrap_seed : int, optional
-        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, of each class as many as there are.
+        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, of each class as many as
+        there are.
     columns : dict of name to {"text", "number"}, optional
         What columns of a data frame are, where they look like something else.
     """
@@ -731,7 +810,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         return self
 
     def decision_function(self, X):
-        """Log-odds of the second class, (rows,); for several classes log-probabilities up to a constant, (rows, classes)."""
+        """Log-odds of the second class, (rows,); for several classes log-probabilities up to a constant,
+        (rows, classes)."""
         out = self._outputs(X)
         return out[:, 0] if len(self.classes_) == 2 else out
 
@@ -744,9 +824,13 @@ class _Tuned:
     def _start(self, X, names):
         kernel = rk.Constant(1.0) * rk.RBF(1.0) if self.kernel is None else self.kernel
         if not isinstance(kernel, rk.Kernel):
-            raise ValueError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None for Constant(1) * RBF(1)")
+            raise ValueError(
+                f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None for Constant(1) * RBF(1)"
+            )
         if self.optimizer not in (None, "fmin_l_bfgs_b"):
-            raise ValueError(f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is")
+            raise ValueError(
+                f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is"
+            )
         return kernel._at(X, names, self._levels)._to_json(names, self._levels)
 
     def _seed(self):
@@ -755,7 +839,9 @@ class _Tuned:
     def _tune(self, model, X, names, target, **settings):
         settings["fixed_kernel"] = self.optimizer is None
         settings["restarts"] = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
-        fit = self._fit(model, self._start(X, names), names, X, target, seed=self._seed(), stacklevel=4, **settings)
+        fit = self._fit(
+            model, self._start(X, names), names, X, target, seed=self._seed(), stacklevel=4, **settings
+        )
         self.log_marginal_likelihood_value_ = fit.log_marginal_likelihood
         return fit
 
@@ -768,14 +854,16 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF(1)``
         Prior covariance; where tuning starts.
     alpha : float, default None
-        Variance of the noise, with ``normalize_y`` that of the normalised targets. ``None`` tunes it from 0.1.
+        Variance of the noise, with ``normalize_y`` that of the normalised targets. ``None`` tunes it from
+        0.1.
     optimizer : "fmin_l_bfgs_b" or None
         ``None`` keeps the kernel as it is.
     n_restarts_optimizer : int, default 0
         Further runs from random places.
     landmarks : int, default None
-        Learn through so many inducing points, means of clusters of rows (Titsias 2009): for many rows, at a cost that grows with
-        the rows and not with their cube. Tuning looks at 20,000 rows at most. ``None`` for all rows as they are.
+        Learn through so many inducing points, means of clusters of rows (Titsias 2009): for many rows, at a
+        cost that grows with the rows and not with their cube. Tuning looks at 20,000 rows at most. ``None``
+        for all rows as they are.
     normalize_y : bool, default True
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
@@ -784,7 +872,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        Of the targets in their own units; with ``landmarks`` a lower bound of it; the model's card has an upper one too.
+        Of the targets in their own units; with ``landmarks`` a lower bound of it; the model's card has an
+        upper one too.
     """
 
     def __init__(
@@ -821,8 +910,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         return self
 
     def predict(self, X, return_std=False, return_cov=False):
-        """Posterior mean, and with ``return_std`` or ``return_cov`` the standard deviation or covariance of the latent
-        function, without the noise of a new observation."""
+        """Posterior mean, and with ``return_std`` or ``return_cov`` the standard deviation or covariance of
+        the latent function, without the noise of a new observation."""
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
@@ -830,7 +919,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         return mean, other[..., 0] if self._one_target else other
 
     def sample_y(self, X, n_samples=1, random_state=0):
-        """Joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets, n_samples)."""
+        """Joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets,
+        n_samples)."""
         check_is_fitted(self)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         drawn = self.expansion_._core.sample(_rows(self, X), _count("n_samples", n_samples, 1), seed)
@@ -849,8 +939,9 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
     n_restarts_optimizer : int, default 0
         Further runs from random places.
     landmarks : int, default None
-        Two classes: learn through at most so many rows that stand for all, for many rows, in a pass over them for each step of
-        Newton's method. The kernel is tuned on 1,000 rows. ``None`` for all rows as they are.
+        Two classes: learn through at most so many rows that stand for all, for many rows, in a pass over them
+        for each step of Newton's method. The kernel is tuned on 1,000 rows. ``None`` for all rows as they
+        are.
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
         What columns of a data frame are, where they look like something else.

@@ -40,18 +40,20 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
     Parameters
     ----------
     n_features : int, optional
-        How many features are kept. By default those whose p-value, adjusted for the number of features, is at most ``alpha``, as
-        :func:`riesz.hsic_test` finds it (method ``"shapley"``); this can be none.
+        How many features are kept. By default those whose p-value, adjusted for the number of features, is at
+        most ``alpha``, as :func:`riesz.hsic_test` finds it (method ``"shapley"``); this can be none.
     method : {"shapley", "backward", "lasso"}
         How features are ranked:
 
-        - ``"shapley"``: by their exact Shapley values of HSIC, in O(n² d) (Mohammadi, Chau and Muandet 2025, §6.2, with
-          ``factors="product"``).
-        - ``"backward"``: by backward elimination, BAHSIC (Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm 1), in
-          O(n² d) for each of about 7 ln d steps.
-        - ``"lasso"``: by HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5), in O(n² d²).
+        - ``"shapley"``: by their exact Shapley values of HSIC, in O(n² d) (Mohammadi, Chau and Muandet 2025,
+          §6.2, with ``factors="product"``).
+        - ``"backward"``: by backward elimination, BAHSIC (Song, Smola, Gretton, Bedo and Borgwardt 2012,
+          algorithm 1), in O(n² d) for each of about 7 ln d steps.
+        - ``"lasso"``: by HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5), in O(n²
+          d²).
     factors : {"orthogonal", "product"}
-        Whose values, as for :func:`riesz.mmd_test`: with ``"orthogonal"`` factors no feature hides another. For ``"shapley"``.
+        Whose values, as for :func:`riesz.mmd_test`: with
+        ``"orthogonal"`` factors no feature hides another. For ``"shapley"``.
     kernel : riesz.kernels.Kernel, optional
         Kernel between rows of X, by default that of :func:`riesz.mmd_test`. Only ``"shapley"`` takes one.
     target_kernel : riesz.kernels.Kernel, optional
@@ -68,7 +70,8 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
     Attributes
     ----------
     scores_ : array of shape (d,)
-        The Shapley value; the step at which the feature went, from 1 (``"backward"``); its coefficient (``"lasso"``).
+        The Shapley value; the step at which the feature went, from 1
+        (``"backward"``); its coefficient (``"lasso"``).
     ranking_ : array of shape (d,)
         The place of each feature, 1 for the most relevant.
     pvalues_, adjusted_pvalues_ : array of shape (d,)
@@ -105,7 +108,8 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any) -> SelectHSIC:
-        """Ranks the columns of X, an array of numbers or a data frame, for ``y``, numbers or classes, (n,) or (n, targets)."""
+        """Ranks the columns of X, an array of numbers or a data frame, for ``y``, numbers or classes, (n,) or
+        (n, targets)."""
         if self.method not in METHODS:
             raise ValueError(f"method = {self.method!r}: it is 'shapley', 'backward' or 'lasso'")
         x, target = self._rows(X, y)
@@ -114,12 +118,16 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             self._test(x, target)
         elif not is_whole(self.n_features) or not 1 <= self.n_features <= d:
             raise ValueError(
-                f"n_features = {self.n_features!r}: X has {d} features, so it is a whole number from 1 to {d}, or None"
+                f"n_features = {self.n_features!r}: X has {d} features, so it is a whole number from 1 to "
+                f"{d}, or None"
             )
         else:
             own, theirs = (
                 _kernels(kernel, rows.names, what)
-                for kernel, rows, what in [(self.kernel, x, "kernel"), (self.target_kernel, target, "target_kernel")]
+                for kernel, rows, what in [
+                    (self.kernel, x, "kernel"),
+                    (self.target_kernel, target, "target_kernel"),
+                ]
             )
             order, scores = _core.rank_features(
                 x, target, self.method, self.factors, _one(own), _one(theirs), int(self.n_features)
@@ -146,9 +154,14 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             raise ValueError(f"method = '{self.method}' has no p-values: give n_features")
         if not is_whole(self.permutations) or self.permutations < 1:
             raise ValueError(
-                f"permutations = {self.permutations!r}: for p-values it is a whole number from 1, or give n_features"
+                f"permutations = {self.permutations!r}: for p-values it is a whole number from 1, or give "
+                "n_features"
             )
-        if isinstance(self.alpha, bool) or not isinstance(self.alpha, (int, float, np.number)) or not 0 < self.alpha < 1:
+        if (
+            isinstance(self.alpha, bool)
+            or not isinstance(self.alpha, (int, float, np.number))
+            or not 0 < self.alpha < 1
+        ):
             raise ValueError(f"alpha = {self.alpha!r}: it is a number between 0 and 1")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         result = hsic_test(
@@ -161,7 +174,11 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             seed=seed,
         )
         assert result.pvalues is not None and result.adjusted_pvalues is not None
-        self.scores_, self.pvalues_, self.adjusted_pvalues_ = result.values, result.pvalues, result.adjusted_pvalues
+        self.scores_, self.pvalues_, self.adjusted_pvalues_ = (
+            result.values,
+            result.pvalues,
+            result.adjusted_pvalues,
+        )
         self._rank(np.argsort(-self.scores_, kind="stable"))
         self._kept = self.adjusted_pvalues_ <= self.alpha
 

@@ -1,7 +1,8 @@
-"""Causal effects: what a treatment does to an outcome, from one table that has both or across studies that nobody joined.
+"""Causal effects: what a treatment does to an outcome, from one table that has both or across studies that
+nobody joined.
 
-A :class:`CausalEffect` of one table adjusts for covariates, goes through mediators, or adjusts before treatment after treatment,
-as the graph says:
+A :class:`CausalEffect` of one table adjusts for covariates, goes through mediators, or adjusts before
+treatment after treatment, as the graph says:
 
 >>> import numpy as np
 >>> import pandas as pd
@@ -10,13 +11,14 @@ as the graph says:
 >>> age = rng.normal(size=100)
 >>> dose = age + rng.normal(size=100)
 >>> data = pd.DataFrame({"age": age, "dose": dose, "size": 2 * age - dose + 0.2 * rng.normal(size=100)})
->>> model = riesz.CausalEffect("age -> dose; age -> size; dose -> size", treatment="dose", outcome="size", random_state=0)
+>>> graph = "age -> dose; age -> size; dose -> size"
+>>> model = riesz.CausalEffect(graph, treatment="dose", outcome="size", random_state=0)
 >>> effect = model.fit(data).effect(1.0, baseline=0.0)
 >>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
 True
 
-Across studies, one measured treatment and mediator, another the mediator and the outcome. :class:`CausalFusion` is the same
-estimator under the name that the field has for this:
+Across studies, one measured treatment and mediator, another the mediator and the outcome.
+:class:`CausalFusion` is the same estimator under the name that the field has for this:
 
 >>> age = rng.normal(size=80)
 >>> dose = age + rng.normal(size=80)
@@ -24,7 +26,8 @@ estimator under the name that the field has for this:
 >>> psa = 2 * rng.normal(size=80)
 >>> study2 = pd.DataFrame({"psa": psa, "volume": 2 * psa + 0.2 * rng.normal(size=80)})
 >>> graph = "age -> dose; age -> psa; dose -> psa; psa -> volume"
->>> model = riesz.CausalFusion(graph, treatment="dose", outcome="volume", random_state=0).fit([study1, study2])
+>>> model = riesz.CausalFusion(graph, treatment="dose", outcome="volume", random_state=0)
+>>> model = model.fit([study1, study2])
 >>> effect = model.effect(1.0, baseline=0.0)
 >>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
 True
@@ -74,15 +77,17 @@ def __dir__() -> list[str]:
 class CausalEffect(Experiments, BaseEstimator):
     """The effect of a treatment on an outcome, ``E[outcome | do(treatment)]``, with a joint band.
 
-    It is learnt from **one table** that has treatment and outcome, or from **several studies** none of which has both. Whether
-    and how the effect is identified is what :func:`riesz.causal.identify` says; an effect that is not identified is refused.
+    It is learnt from **one table** that has treatment and outcome, or from **several studies** none of which
+    has both. Whether and how the effect is identified is what :func:`riesz.causal.identify` says; an effect
+    that is not identified is refused.
 
-    From one table the outcome is a Gaussian process of treatments and covariates. A back-door effect averages it over the
-    covariates, a front-door effect over mediators given the treatment, and the effect of several treatments in time over the
-    later covariates given the earlier ones (the g-formula, by iterated conditional expectations). Of several studies, study 1 has
-    the treatments, the last study the outcome, and each shares columns with the next (mediators); each is a Gaussian process, and
-    their uncertainties add up (Chau 2023, with the moments of Dance and Bloem-Reddy 2024). A band covers the uncertainty that
-    comes from few or noisy rows; it does not cover a wrong graph.
+    From one table the outcome is a Gaussian process of treatments and covariates. A back-door effect averages
+    it over the covariates, a front-door effect over mediators given the treatment, and the effect of several
+    treatments in time over the later covariates given the earlier ones (the g-formula, by iterated
+    conditional expectations). Of several studies, study 1 has the treatments, the last study the outcome, and
+    each shares columns with the next (mediators); each is a Gaussian process, and their uncertainties add up
+    (Chau 2023, with the moments of Dance and Bloem-Reddy 2024). A band covers the uncertainty that comes from
+    few or noisy rows; it does not cover a wrong graph.
 
     Examples
     --------
@@ -105,8 +110,9 @@ class CausalEffect(Experiments, BaseEstimator):
     Parameters
     ----------
     graph : str or networkx.DiGraph, optional
-        What causes what, ``"age -> dose; age -> psa; dose -> psa; psa -> volume"``; see :func:`riesz.causal.identify`. Without it
-        ``adjust``, ``front_door`` or ``randomized`` is taken on trust.
+        What causes what, ``"age -> dose; age -> psa; dose -> psa; psa -> volume"``; see
+        :func:`riesz.causal.identify`. Without it ``adjust``, ``front_door`` or ``randomized`` is taken on
+        trust.
     treatment : str or list of str
     outcome : str
     adjust : str or list of str, optional
@@ -118,11 +124,12 @@ class CausalEffect(Experiments, BaseEstimator):
     differs : dict, optional
         By study, ``{"study 2": ["psa"]}``, variables that come about differently in it.
     draws : int, default 16
-        The effect is an average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where
-        rows are few.
+        The effect is an average over so many draws of the hyper-parameters; 0 takes the best ones alone,
+        which are too sure where rows are few.
     landmarks : int, optional
-        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by default 500 where
-        there are more than 3,000. Studies that share covariates that the outcome depends on take all rows.
+        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by
+        default 500 where there are more than 3,000. Studies that share covariates that the outcome depends on
+        take all rows.
     random_state : int, RandomState or None
         For these draws.
     columns : dict of name to {"text", "number"}, optional
@@ -135,17 +142,17 @@ class CausalEffect(Experiments, BaseEstimator):
     treatments_ : tuple of str
         The treatments that affect the outcome, in the order that arrays of treatments have.
     unmatched_ : dict of str to float
-        Of each mediator the share of a study's rows whose values are outside the range of the next study (levels that it has
-        not), which therefore says nothing of them; the largest share, if several studies share the column.
+        Of each mediator the share of a study's rows whose values are outside the range of the next study
+        (levels that it has not), which therefore says nothing of them; the largest share, if several studies
+        share the column.
     warnings_ : list of str
         What ``fit`` warned of.
 
     Notes
     -----
-    Takes O(n³) for n rows of a study, and n m² through m landmarks. Neither the order of rows nor that of columns, nor the number
-    of threads, changes a bit.
-    A ``pickle`` keeps the columns of the studies that are needed, and fits once more where it is used first, to the same numbers.
-    """
+    Takes O(n³) for n rows of a study, and n m² through m landmarks. Neither the order of rows nor that of
+    columns, nor the number of threads, changes a bit. A ``pickle`` keeps the columns of the studies that are
+    needed, and fits once more where it is used first, to the same numbers."""
 
     def __init__(
         self,
@@ -175,10 +182,15 @@ class CausalEffect(Experiments, BaseEstimator):
         self.columns = columns
 
     def fit(self, studies: Any, y: Any = None) -> Self:
-        """Learns the effect from one data frame with treatments, outcome and what is adjusted for, or from a list of data frames,
-        one a study, the first with the treatments, the last with the outcome. ``y`` is not used. Rows without a value in a column
-        that is needed are left out, with a warning. Takes O(n³) for n rows."""
-        told = f"a list of {len(studies)}" if isinstance(studies, (list, tuple)) else f"a {type(studies).__name__}"
+        """Learns the effect from one data frame with treatments, outcome and what is adjusted for, or from a
+        list of data frames, one a study, the first with the treatments, the last with the outcome. ``y`` is
+        not used. Rows without a value in a column that is needed are left out, with a warning. Takes O(n³)
+        for n rows."""
+        told = (
+            f"a list of {len(studies)}"
+            if isinstance(studies, (list, tuple))
+            else f"a {type(studies).__name__}"
+        )
         studies = list(studies) if isinstance(studies, (list, tuple)) else [studies]
         draws = _count("draws", self.draws, 0)
         landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
@@ -186,7 +198,8 @@ class CausalEffect(Experiments, BaseEstimator):
         headers = [list(own) for own in tables]
         if len(tables) < 2 and not (tables and str(self.outcome) in headers[0]):
             raise ValueError(
-                f"studies is {told}: give a list of two data frames or more, one a study; or one data frame that has treatment "
+                f"studies is {told}: give a list of two data frames or more, one a study; or one data frame "
+                "that has treatment "
                 f"and outcome, of which '{self.outcome}' is no column"
             )
         ways = self.adjust, self.front_door, self.randomized, self.differs
@@ -194,7 +207,15 @@ class CausalEffect(Experiments, BaseEstimator):
         found = answered(*question)
         read = read_studies(tables, *question, self.columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._fitted_on: tuple[Any, ...] = (read.leading, read.points, read.outcome, draws, seed, read.shared, landmarks)
+        self._fitted_on: tuple[Any, ...] = (
+            read.leading,
+            read.points,
+            read.outcome,
+            draws,
+            seed,
+            read.shared,
+            landmarks,
+        )
         stages = _core.effect_stages(*question)
         if stages:
             self._fitted_on += ((stages, list(found.treatments)),)
@@ -227,16 +248,16 @@ class CausalEffect(Experiments, BaseEstimator):
     ) -> CausalEstimate:
         """``E[outcome | do(treatment)]`` at each row of ``grid``.
 
-        ``grid`` is a number or an array of numbers if there is one treatment; else a data frame, a dictionary, or an array with
-        the columns of ``treatments_``. ``baseline``, one such row, makes it the contrast: the effect less that at the baseline,
-        with the standard deviation of that.
+        ``grid`` is a number or an array of numbers if there is one treatment; else a data frame, a
+        dictionary, or an array with the columns of ``treatments_``. ``baseline``, one such row, makes it the
+        contrast: the effect less that at the baseline, with the standard deviation of that.
 
-        It is the mean effect on all people of the table or of study 1, or on others, where that is adjusted for covariates: on
-        those of whom some covariates are these, ``given={"age": 60}``; on those who were treated so, ``among={"dose": 0.1}`` or,
-        with one treatment, ``among=0.1``; or on a ``population``, a data frame of the covariates, whose members count by
-        ``weights``, one each or the name of their column, by default alike. Of those given or treated so it counts how unsure it
-        is who they are; a population is taken as it is.
-        """
+        It is the mean effect on all people of the table or of study 1, or on others, where that is adjusted
+        for covariates: on those of whom some covariates are these, ``given={"age": 60}``; on those who were
+        treated so, ``among={"dose": 0.1}`` or, with one treatment, ``among=0.1``; or on a ``population``, a
+        data frame of the covariates, whose members count by ``weights``, one each or the name of their
+        column, by default alike. Of those given or treated so it counts how unsure it is who they are; a
+        population is taken as it is."""
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
         asked = self._columns().asked(grid, baseline, "grid")
         return self._estimate(fused, f"{self._expected()}{whom}{asked.versus}", asked)
@@ -252,9 +273,11 @@ class CausalEffect(Experiments, BaseEstimator):
         population: Any = None,
         weights: Any = None,
     ) -> CausalEstimate:
-        """The slope of the effect by one treatment, ``of``, at each row of ``grid``: the difference between ``step`` above and
-        ``step`` below, over twice the step, with the standard deviation of that. The step is by default a hundredth of the
-        treatment's standard deviation in study 1; what is left out is of the order of its square. Else as :meth:`effect`."""
+        """The slope of the effect by one treatment,
+        ``of``, at each row of ``grid``: the difference between ``step`` above and ``step`` below, over twice
+        the step, with the standard deviation of that. The step is by default a hundredth of the treatment's
+        standard deviation in study 1; what is left out is of the order of its square. Else as
+        :meth:`effect`."""
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
         if of is None and len(self.treatments_) > 1:
             raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
@@ -263,12 +286,13 @@ class CausalEffect(Experiments, BaseEstimator):
         return self._estimate(fused, what, asked)
 
     def explain(self, doses: Any, background: Any = None, **how: Any) -> Explanation:
-        """Why the effect is what it is at ``doses``, which are as ``grid`` in :meth:`effect`: exact Shapley values of the
-        treatments, which add up to it.
+        """Why the effect is what it is at ``doses``, which are as ``grid`` in :meth:`effect`: exact Shapley
+        values of the treatments, which add up to it.
 
-        ``background``, by default the treatments of study 1, says what they could have been: with it values are those of the
-        interventional game, a treatment's share in the effect less the mean effect of the treatments that people had. ``how`` is
-        as in :class:`riesz.Explainer`, with ``covariance=True`` for how sure values are."""
+        ``background``, by default the treatments of study 1, says what they could have been: with it values
+        are those of the interventional game, a treatment's share in the effect less the mean effect of the
+        treatments that people had. ``how`` is as in :class:`riesz.Explainer`, with ``covariance=True`` for
+        how sure values are."""
         if background is None and "game" not in how:
             background = self._studied()
         return Explainer(self, background, **how)(cells(self._columns().treated(doses, "doses")))
@@ -285,15 +309,19 @@ class CausalEffect(Experiments, BaseEstimator):
         weights: Any = None,
         **how: Any,
     ) -> MediatorShares:
-        """How much of the effect at ``doses`` goes through each mediator that the first two studies share: Shapley values of what
-        the outcome is expected to be at mediators, summed over the rows of study 1 as the effect is.
+        """How much of the effect at ``doses`` goes through each mediator that the first two studies share:
+        Shapley values of what the outcome is expected to be at mediators, summed over the rows of study 1 as
+        the effect is.
 
-        With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study (1,000 from
-        everywhere where there are more), says what mediators could have been; ``how`` is as in :class:`riesz.Explainer`,
-        ``game="functional"`` for one that needs no background; the rest is as in :meth:`effect`. How mediators move one another
-        is not asked: all of an effect goes through the last one of a chain."""
+        With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study
+        (1,000 from everywhere where there are more), says what mediators could have been; ``how`` is as in
+        :class:`riesz.Explainer`, ``game="functional"`` for one that needs no background; the rest is as in
+        :meth:`effect`. How mediators move one another is not asked: all of an effect goes through the last
+        one of a chain."""
         if self._is_single_table():
-            raise ValueError("mediators that studies share: the effect is from one table, and leads through none of them")
+            raise ValueError(
+                "mediators that studies share: the effect is from one table, and leads through none of them"
+            )
         mediators = self._rows_of(1, mediators_alone=True)
         if background is None and "game" not in how:
             background = cells(_some(mediators))
@@ -302,7 +330,9 @@ class CausalEffect(Experiments, BaseEstimator):
         values = values_through(fused.through(asked), self._columns().levels, background, how)
         mean = np.array(fused.at(asked)[0])
         what = f"{self._expected()}{whom}{asked.versus}"
-        return MediatorShares(what, cells_of(asked.at), tuple(mediators.names), values, mean - values.sum(axis=1), mean)
+        return MediatorShares(
+            what, cells_of(asked.at), tuple(mediators.names), values, mean - values.sum(axis=1), mean
+        )
 
     def worth(
         self,
@@ -316,12 +346,13 @@ class CausalEffect(Experiments, BaseEstimator):
         population: Any = None,
         weights: Any = None,
     ) -> Any:
-        """Which study to extend: the share of the variance of the effect at ``doses``, or of the contrast with ``baseline``, that
-        one more row of a study would take away, whatever its outcome; the mean over ``doses`` if these are several.
+        """Which study to extend: the share of the variance of the effect at
+        ``doses``, or of the contrast with ``baseline``, that one more row of a study would take away,
+        whatever its outcome; the mean over ``doses`` if these are several.
 
-        By default of each study a row such as it has, on average over its rows (1,000 from everywhere where there are more), a
-        dictionary by study; with ``study``, from 1, and ``rows``, a data frame
-        of what that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
+        By default of each study a row such as it has, on average over its rows (1,000 from everywhere where
+        there are more), a dictionary by study; with ``study``, from 1, and ``rows``, a data frame of what
+        that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
         Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`."""
         fused, _ = self._on(given=given, among=among, population=population, weights=weights)
         asked = self._columns().asked(doses, baseline, "doses")
@@ -349,17 +380,25 @@ class CausalEffect(Experiments, BaseEstimator):
         weights: Any = None,
         level: float = 0.95,
     ) -> None:
-        """Writes a self-contained HTML page: the answer, how it follows and what must hold, the curve with its band and where
-        studies do not tell it, which study leaves it unsure, and the numbers.
+        """Writes a self-contained HTML page: the answer, how it follows and what must hold, the curve with
+        its band and where studies do not tell it, which study leaves it unsure, and the numbers.
 
-        ``grid`` is by default 50 doses over the middle 95 % of those of the table or of study 1, or its levels; of several
-        treatments all combinations of their quartiles; else as :meth:`effect`."""
+        ``grid`` is by default 50 doses over the middle 95 % of those of the table or of study 1, or its
+        levels; of several treatments all combinations of their quartiles; else as :meth:`effect`."""
         check_ending(path, (".html", ".htm"), "report writes HTML")
         fused, whom = self._on(given=given, among=among, population=population, weights=weights)
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
-        at = Rows(*_core.usual_doses(self._treatment_rows())) if grid is None else self._columns().treated(grid, "grid")
+        at = (
+            Rows(*_core.usual_doses(self._treatment_rows()))
+            if grid is None
+            else self._columns().treated(grid, "grid")
+        )
         base = None if baseline is None else one(self._columns().treated(baseline, "baseline"), "baseline")
-        facts = [("draws of hyper-parameters", str(draws)), ("seed", str(seed)), ("software", f"riesz {_core.__version__}")]
+        facts = [
+            ("draws of hyper-parameters", str(draws)),
+            ("seed", str(seed)),
+            ("software", f"riesz {_core.__version__}"),
+        ]
         if landmarks is not None:
             facts.insert(1, ("landmarks", str(landmarks)))
         everybody = f"all people of {'the table' if self._is_single_table() else 'study 1'}"
@@ -368,27 +407,40 @@ class CausalEffect(Experiments, BaseEstimator):
         write(path, _core.effect_page(about, fused, at, says, level, base).encode())
 
     def as_seen(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
-        """What would be taken for the effect if the table or study 1 had been an experiment: ``E[outcome | treatment]`` as it has
-        treatments, with no covariate adjusted for. The effect less this is what confounding does. Fits once more where it is
-        first asked for."""
+        """What would be taken for the effect if the table or study 1 had been an experiment:
+        ``E[outcome | treatment]`` as it has treatments, with no covariate adjusted for. The effect less this
+        is what confounding does. Fits once more where it is first asked for."""
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
         if self._seen is None and self._is_single_table():
             stages, treatments = self._fitted_on[7]
             if stages == [([], treatments, [])]:
                 raise ValueError("nothing is adjusted for: the effect is as it is seen")
             stages = [([], treatments, [])]
-            self._seen = _core.fuse([], self._treatment_rows(), outcome, draws, seed, None, landmarks, (stages, treatments))
+            self._seen = _core.fuse(
+                [], self._treatment_rows(), outcome, draws, seed, None, landmarks, (stages, treatments)
+            )
         if self._seen is None:
             if leading[0][1] == "direct":
                 raise ValueError("nothing is adjusted for: the effect is as it is seen")
             if shared is not None:
-                raise ValueError("both studies share covariates on which the outcome depends, and then this is not computed yet")
+                raise ValueError(
+                    "both studies share covariates on which the outcome depends, and then this is not "
+                    "computed yet"
+                )
             treatments, _, _, mediators = leading[0]
             self._seen = _core.fuse(
-                [(treatments, "direct", None, mediators), *leading[1:]], points, outcome, draws, seed, None, landmarks
+                [(treatments, "direct", None, mediators), *leading[1:]],
+                points,
+                outcome,
+                draws,
+                seed,
+                None,
+                landmarks,
             )
         asked = self._columns().asked(grid, baseline, "grid")
-        return self._estimate(self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]{asked.versus}", asked)
+        return self._estimate(
+            self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]{asked.versus}", asked
+        )
 
     def _fitted(self) -> tuple[Any, ...]:
         check_is_fitted(self)
@@ -455,21 +507,29 @@ class CausalEffect(Experiments, BaseEstimator):
         mass: float = 1.0,
         jitter: float = 1e-8,
     ) -> CausalEstimate:
-        """The effect by the posteriors of the source (Chau 2023, chapter 4, BayesIMP), to be compared with :meth:`effect`.
+        """The effect by the posteriors of the source (Chau 2023, chapter 4, BayesIMP), to be compared with
+        :meth:`effect`.
 
-        ``form`` is ``"landmarks"``, the mediators of both studies (proposition 4.3.4, corrected), or ``"integrals"``, without
-        any. The measure of mediators is that of the ``"rows"`` of both studies, or ``"normal"`` with their means and standard
-        deviations, times a ``mass`` (the source's is √(2π) of the standard deviation). ``jitter`` is added to the diagonals of
-        kernel matrices of mediators, in units of their means. Hyper-parameters are those of the fit; the outcome's constant
-        counts as known, and so does who is in study 1. The estimate draws no samples.
+        ``form`` is ``"landmarks"``, the mediators of both studies (proposition 4.3.4, corrected), or
+        ``"integrals"``, without any. The measure of mediators is that of the ``"rows"`` of both studies, or
+        ``"normal"`` with their means and standard deviations, times a ``mass`` (the source's is √(2π) of the
+        standard deviation). ``jitter`` is added to the diagonals of kernel matrices of mediators, in units of
+        their means. Hyper-parameters are those of the fit; the outcome's constant counts as known, and so
+        does who is in study 1. The estimate draws no samples.
 
-        ``.only("study 2")`` of it is IMP and ``.only("study 1")`` BayesIME. Its bands narrow where no study knows anything, their
-        width is the measure's mass, and the jitter counts: :meth:`effect` has none of these faults."""
-        for name, own, known in (("form", form, ("landmarks", "integrals")), ("measure", measure, ("rows", "normal"))):
+        ``.only("study 2")`` of it is IMP and ``.only("study 1")`` BayesIME. Its bands narrow where no study
+        knows anything, their width is the measure's mass, and the jitter counts: :meth:`effect` has none of
+        these faults."""
+        for name, own, known in (
+            ("form", form, ("landmarks", "integrals")),
+            ("measure", measure, ("rows", "normal")),
+        ):
             if own not in known:
                 raise ValueError(f"{name} = {own!r}: it is one of {_listed(known)}")
         asked = self._columns().asked(grid, baseline, "grid")
-        told = self._core_effect().published(asked, form == "integrals", mass if measure == "normal" else None, jitter)
+        told = self._core_effect().published(
+            asked, form == "integrals", mass if measure == "normal" else None, jitter
+        )
         return estimated(told, f"{self._expected()} by {form}{asked.versus}", asked)
 
     def _own_columns(self, X: Any, what: str = "X") -> Any:
@@ -498,8 +558,8 @@ class CausalEffect(Experiments, BaseEstimator):
 
 
 class CausalFusion(CausalEffect):
-    """:class:`CausalEffect` under the name that the field has for effects across studies (causal data fusion). Both names take
-    one table or several studies, with the same parameters, methods and numbers."""
+    """:class:`CausalEffect` under the name that the field has for effects across studies (causal data
+    fusion). Both names take one table or several studies, with the same parameters, methods and numbers."""
 
 
 def _some(rows: Rows) -> Rows:

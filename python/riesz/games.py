@@ -1,6 +1,7 @@
 """What it means that a feature is absent: each game with its own settings, as one value.
 
-The short form, ``riesz.Explainer(model, background, game="observational")``, takes a game as it comes; these classes say more:
+The short form, ``riesz.Explainer(model, background, game="observational")``, takes a game as it comes; these
+classes say more:
 
 >>> import numpy as np, riesz
 >>> from riesz.kernels import RBF
@@ -70,8 +71,8 @@ class Baseline(Game):
 
 @dataclass(frozen=True, eq=False)
 class Interventional(Game):
-    """Absent features take the values of a background row, averaged over the background: what shap's KernelExplainer
-    estimates."""
+    """Absent features take the values of a background row, averaged over the background: what shap's
+    KernelExplainer estimates."""
 
     name: ClassVar[str] = "interventional"
 
@@ -86,8 +87,8 @@ class MarginalProduct(Game):
 
 @dataclass(frozen=True, eq=False)
 class Observational(Game):
-    """Absent features follow their distribution given the present ones, learnt from the background (by default the model's own
-    training points) by a conditional mean embedding: RKHS-SHAP. Any kernel will do.
+    """Absent features follow their distribution given the present ones, learnt from the background (by
+    default the model's own training points) by a conditional mean embedding: RKHS-SHAP. Any kernel will do.
 
     Parameters
     ----------
@@ -96,21 +97,23 @@ class Observational(Game):
     ridge : float, optional
         How much conditional distributions are smoothed; by default what predicts left-out rows best.
     centred : bool, default True
-        Whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any value. ``False`` shrinks
-        it towards the model's intercept, as published.
+        Whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any value.
+        ``False`` shrinks it towards the model's intercept, as published.
     conditioning_kernel : riesz.kernels.Kernel or str, optional
-        Says how alike rows are in what is conditioned on: a kernel in the model's columns, or an expression such as
-        ``"matern52(ard)"``. By default the model's own if it is one bounded product over all columns, else a Gaussian with
-        median length scales.
+        Says how alike rows are in what is conditioned on: a kernel in the model's columns, or an expression
+        such as ``"matern52(ard)"``. By default the model's own if it is one bounded product over all columns,
+        else a Gaussian with median length scales.
     landmarks, random_features : int, optional
-        Learn through so many of the reference rows (Nyström), or so many random Fourier features, instead of all rows: O(n m²)
-        instead of O(n³) for each coalition.
+        Learn through so many of the reference rows (Nyström), or so many random Fourier features, instead of
+        all rows: O(n m²) instead of O(n³) for each coalition.
     conjugate_gradients : float, optional
-        Take all reference rows, where their matrices are too large to factor, by conjugate gradients to this tolerance, 1e-6
-        say: how far the weights of reference rows may be off, relatively. That is part of the proved bound.
+        Take all reference rows, where their matrices are too large to factor, by conjugate gradients to this
+        tolerance, 1e-6 say: how far the weights of reference rows may be off, relatively. That is part of the
+        proved bound.
     conditional : {"kernel", "gaussian", "copula"}, optional
-        For functions: where conditional distributions come from. ``"kernel"`` is the conditional mean embedding; the others
-        draw from a normal distribution or a Gaussian copula fitted to the background, for comparison.
+        For functions: where conditional distributions come from. ``"kernel"`` is the conditional mean
+        embedding; the others draw from a normal distribution or a Gaussian copula fitted to the background,
+        for comparison.
     draws : int, default 100
         For these: draws for each coalition and row.
     """
@@ -132,7 +135,8 @@ GAMES = {kind.name: kind for kind in (Functional, Baseline, Interventional, Marg
 
 
 def game_of(game: Any, background: Any, weights: Any, what: str = "game") -> Game | None:
-    """The game that is meant by a value or a name, with the background; ``None`` for one that follows from the background."""
+    """The game that is meant by a value or a name, with the background; ``None`` for one that follows from
+    the background."""
     if isinstance(game, Game):
         if background is None and weights is None:
             return game
@@ -140,7 +144,10 @@ def game_of(game: Any, background: Any, weights: Any, what: str = "game") -> Gam
             raise ValueError(f"there are two backgrounds: give one to the {what} or beside it")
         return replace(game, background=background, weights=weights)
     if not isinstance(game, str):
-        raise TypeError(f"{what} = {game!r}: it is a game such as riesz.Observational(...), one of {', '.join(GAMES)}, or auto")
+        raise TypeError(
+            f"{what} = {game!r}: it is a game such as riesz.Observational(...), one of {', '.join(GAMES)}, "
+            "or auto"
+        )
     if game == "auto":
         return None
     kind = GAMES.get(game.replace("_", "-"))

@@ -1,17 +1,17 @@
 """Kernels from equations: sums and products of factors over columns.
 
-A factor reads all columns of the model, or those given by ``columns`` (numbers or names). Kernels add and multiply
-with each other and with numbers:
+A factor reads all columns of the model, or those given by ``columns`` (numbers or names). Kernels add and
+multiply with each other and with numbers:
 
 >>> from riesz.kernels import RBF, Linear
 >>> RBF(length_scale=2.0, columns=["age", "bmi"]) + 0.5 * Linear()
 RBF(length_scale=2.0, columns=['age', 'bmi']) + Constant(0.5) * Linear()
 
-Estimators, which have rows, also take ``length_scale="median"``, the median distance between two rows in a factor's columns,
-and ``"median_per_feature"``, that between two values of each column; both look at 1,000 rows at most. In data frames with columns
-of categories a factor without ``columns`` reads the columns of numbers, and its product is multiplied by a :class:`Categorical`
-factor for each column of categories that nothing in it reads.
-"""
+Estimators, which have rows, also take ``length_scale="median"``, the median distance between two rows in a
+factor's columns, and ``"median_per_feature"``, that between two values of each column; both look at 1,000
+rows at most. In data frames with columns of categories a factor without ``columns`` reads the columns of
+numbers, and its product is multiplied by a :class:`Categorical` factor for each column of categories that
+nothing in it reads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ Columns = Sequence[int | str] | None
 #: For each column its levels; ``None`` for one of numbers, or if all are.
 Levels = Sequence[Sequence[str] | None] | None
 
-#: The class of every kind of factor that the library has, and what it takes: its name there and here, and its default.
+#: The class of every kind of factor that the library has, and what it takes: its name there and here, and its
+#: default.
 _CLASSES = {kind: own for kind, own, _ in _core.factors()}
 _ARGUMENTS = {kind: arguments for kind, _, arguments in _core.factors()}
 #: The kinds of which the Matérn kernel is a family.
@@ -67,7 +68,8 @@ class Kernel:
     """Base class: ``+`` and ``*`` with kernels and positive numbers."""
 
     def _terms(self, names: Sequence[str]) -> list[_core._Term]:
-        """The kernel multiplied out: (scale, factors) of each product, a factor by its kind, columns and arguments."""
+        """The kernel multiplied out: (scale, factors) of each product, a factor by its kind, columns and
+        arguments."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
         columns, kind = _positions(given.pop("columns"), names), self._kind()
         arguments = [(name, _numbers(name, value)) for name, value in given.items() if name != "nu"]
@@ -160,7 +162,11 @@ class Product(_Pair):
     right: Kernel
 
     def _terms(self, names):
-        return [(a * b, first + second) for a, first in self.left._terms(names) for b, second in self.right._terms(names)]
+        return [
+            (a * b, first + second)
+            for a, first in self.left._terms(names)
+            for b, second in self.right._terms(names)
+        ]
 
     def __repr__(self):
         text = [f"({side!r})" if isinstance(side, Sum) else repr(side) for side in (self.left, self.right)]
@@ -176,7 +182,8 @@ class Constant(Kernel):
     def __post_init__(self):
         if not 0 <= self.value < float("inf"):
             raise ValueError(
-                f"a kernel's constant is {self.value}: it must be finite and not negative, because kernels are added "
+                f"a kernel's constant is {self.value}: it must be finite and not negative, because kernels "
+                "are added "
                 "and multiplied, never subtracted"
             )
 
@@ -202,7 +209,8 @@ MOST_TOLD = 100
 
 
 def described(text: str, names: Sequence[str]) -> str:
-    """A kernel in the core's form for people: every number that belongs to a column with the column's name."""
+    """A kernel in the core's form for people: every number that belongs to a column with the column's
+    name."""
     terms = []
     for scale, factors in _core.kernel_terms(text):
         parts = [_described(kind, columns, dict(values), names) for kind, columns, values in factors]
@@ -239,7 +247,9 @@ def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names
         arguments["nu"] = next(nu for nu, name in _MATERN.items() if name == kind)
     for name, python, _ in _ARGUMENTS[kind]:
         if python:
-            one = len(set(values[name])) == 1 and not (python == "length_scale" and values.get("ard") == [1.0])
+            one = len(set(values[name])) == 1 and not (
+                python == "length_scale" and values.get("ard") == [1.0]
+            )
             arguments[python] = type(getattr(own, python))(values[name][0]) if one else values[name]
     # Numbers that belong to columns are told with their names.
     by_column = any(isinstance(value, list) for value in arguments.values()) and not is_numbered(names)
@@ -259,7 +269,9 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
     for column in columns:
         if isinstance(column, str):
             if column not in known:
-                raise ValueError(f"the kernel reads a column '{column}', but the columns are: {', '.join(names)}")
+                raise ValueError(
+                    f"the kernel reads a column '{column}', but the columns are: {', '.join(names)}"
+                )
             found.append(known[column])
         elif not is_whole(column):
             raise TypeError(f"columns = {columns!r}: columns are names or whole numbers, not {column!r}")
@@ -273,7 +285,10 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
 def _numbers(name: str, value: Any) -> list[float]:
     """One number, or one a column."""
     if isinstance(value, str) and value in (*_RULES, "mean", "std"):
-        raise TypeError(f"{name} = {value!r}: rows say that, which estimators have; here it is a number, or a list of them")
+        raise TypeError(
+            f"{name} = {value!r}: rows say that, which estimators have; here it is a number, or a list of "
+            "them"
+        )
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -289,8 +304,8 @@ def _numeric(names: Sequence[str], levels: Levels) -> list[int]:
 
 
 def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
-    """Factors of one product, as on the command line: those over all columns read the numbers, and then there is a categorical
-    factor for each column of levels that none of the product reads."""
+    """Factors of one product, as on the command line: those over all columns read the numbers, and then there
+    is a categorical factor for each column of levels that none of the product reads."""
     numeric = _numeric(names, levels)
     if len(numeric) == len(names):
         return factors
@@ -305,7 +320,9 @@ def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
             wrong = next((names[j] for j in columns if j in categorical), None)
             if wrong is not None:
                 own = _CLASSES[kind]
-                raise ValueError(f"{own} reads the column '{wrong}', which holds categories: they are read by Categorical")
+                raise ValueError(
+                    f"{own} reads the column '{wrong}', which holds categories: they are read by Categorical"
+                )
         if columns:
             found.append((kind, columns, arguments))
     read = {j for _, columns, _ in found for j in columns}
@@ -320,7 +337,9 @@ _RULES = ("median", "median_per_feature")
 def _length_scales(rule: str, X: np.ndarray) -> float | list[float]:
     """The length scales that the rows of ``X``, a factor's columns, say by a rule."""
     if rule not in _RULES:
-        raise ValueError(f"length_scale = {rule!r}: it is a number, a list of them, or one of {', '.join(_RULES)}")
+        raise ValueError(
+            f"length_scale = {rule!r}: it is a number, a list of them, or one of {', '.join(_RULES)}"
+        )
     found = _core.length_scales(np.ascontiguousarray(X, dtype=np.float64), rule)
     return found[0] if rule == "median" and found else found
 
@@ -371,10 +390,9 @@ class Cauchy(_Stationary):
 class Matern(_Stationary):
     """The Matérn kernel with ``nu`` 0.5, 1.5, 2.5 or infinity.
 
-    With ``isotropic=True``, as in scikit-learn, it is a function of the Euclidean distance over all its columns and ties
-    them together: they have exact values as one player only. With ``isotropic=False`` it is the product over columns of
-    one-column Matérn kernels, and each column can be a player.
-    """
+    With ``isotropic=True``, as in scikit-learn, it is a function of the Euclidean distance over all its
+    columns and ties them together: they have exact values as one player only. With ``isotropic=False`` it is
+    the product over columns of one-column Matérn kernels, and each column can be a player."""
 
     length_scale: Lengths = 1.0
     nu: float = 1.5
@@ -383,7 +401,9 @@ class Matern(_Stationary):
 
     def _kind(self):
         if self.nu not in _MATERN:
-            raise ValueError(f"a Matérn kernel with nu = {self.nu} is not supported: use 0.5, 1.5, 2.5 or inf")
+            raise ValueError(
+                f"a Matérn kernel with nu = {self.nu} is not supported: use 0.5, 1.5, 2.5 or inf"
+            )
         return _MATERN[self.nu]
 
 
@@ -399,13 +419,14 @@ class RationalQuadratic(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class ANOVA(_Stationary):
-    """``Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))``: 1 and the :class:`RBF` kernel ``k_c`` of each column without its
-    mean, ``m_c(u) = E k_c(u, X)`` and ``M_c = E m_c(X)``, where ``X`` is normal with mean ``center`` and standard deviation
-    ``scale``. In estimators these can be ``"mean"`` and ``"std"``, those of the rows.
+    """``Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))``: 1 and the :class:`RBF` kernel ``k_c`` of each
+    column without its mean, ``m_c(u) = E k_c(u, X)`` and ``M_c = E m_c(X)``, where ``X`` is normal with mean
+    ``center`` and standard deviation ``scale``. In estimators these can be ``"mean"`` and ``"std"``, those of
+    the rows.
 
-    Its functional game is the functional ANOVA of the model: the base value is the mean, an absent column is averaged over, and a
-    Gaussian process knows how sure its values are (Durrande et al. 2013; Lu et al. 2022).
-    """
+    Its functional game is the functional ANOVA of the model: the base value is the mean, an absent column is
+    averaged over, and a Gaussian process knows how sure its values are (Durrande et al. 2013; Lu et al.
+    2022)."""
 
     length_scale: Lengths = 1.0
     variance: float = 1.0
@@ -417,8 +438,15 @@ class ANOVA(_Stationary):
         own = X[:, _numeric(names, levels) if self.columns is None else _positions(self.columns, names)]
         mean, spread = own.mean(axis=0), own.std(axis=0)
         # A spread within rounding of the mean is a constant column.
-        said = {"center": ("mean", mean), "scale": ("std", np.where(spread > 1e-12 * np.abs(mean), spread, 1.0))}
-        found = {name: numbers.tolist() for name, (rule, numbers) in said.items() if _is_rule(name, getattr(self, name), rule)}
+        said = {
+            "center": ("mean", mean),
+            "scale": ("std", np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)),
+        }
+        found = {
+            name: numbers.tolist()
+            for name, (rule, numbers) in said.items()
+            if _is_rule(name, getattr(self, name), rule)
+        }
         return replace(super()._at(X, names, levels), **found)
 
 
@@ -449,10 +477,9 @@ class Linear(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Polynomial(Kernel):
-    """``(gamma Σ_c u_c v_c + coef0)^degree``. It is no product over columns, and yet values are exact, to degree 20, in the
-    interventional, baseline and marginal-product games where it is a term of its own; the functional game takes it only with all
-    its columns in one group.
-    """
+    """``(gamma Σ_c u_c v_c + coef0)^degree``. It is no product over columns, and yet values are exact, to
+    degree 20, in the interventional, baseline and marginal-product games where it is a term of its own; the
+    functional game takes it only with all its columns in one group."""
 
     degree: int = 3
     gamma: float = 1.0
@@ -462,9 +489,9 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Sigmoid(Kernel):
-    """``tanh(gamma Σ_c u_c v_c + coef0)``. It is neither positive definite nor a product over columns: support
-    vector machines have it, as LIBSVM's, and their values are found from their predictions, given a background.
-    """
+    """``tanh(gamma Σ_c u_c v_c + coef0)``. It is neither positive definite nor a product over columns:
+    support vector machines have it, as LIBSVM's, and their values are found from their predictions, given a
+    background."""
 
     gamma: float = 1.0
     coef0: float = 0.0
@@ -473,9 +500,8 @@ class Sigmoid(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class ExponentialDotProduct(Kernel):
-    """``exp(gamma Σ_c (u_c - center_c) (v_c - center_c) / scale_c²)``, a product over columns: of one support point a
-    multiplicative model, such as a generalised linear model with a log link.
-    """
+    """``exp(gamma Σ_c (u_c - center_c) (v_c - center_c) / scale_c²)``, a product over columns: of one support
+    point a multiplicative model, such as a generalised linear model with a log link."""
 
     gamma: float = 1.0
     center: Scalars = 0.0

@@ -1,12 +1,11 @@
 """Plots of explanations with matplotlib.
 
-Every function draws into ``ax`` and returns it; without one it opens a figure of its own, never draws over another, and
-never calls ``show``. ``max_display`` is how many features are shown by name, the most important ones, or ``None`` for all. An
-explanation with several outputs is drawn for one of them: pick it first, as in
+Every function draws into ``ax`` and returns it; without one it opens a figure of its own, never draws over
+another, and never calls ``show``. ``max_display`` is how many features are shown by name, the most important
+ones, or ``None`` for all. An explanation with several outputs is drawn for one of them: pick it first, as in
 ``beeswarm(explanation[..., "virginica"])``. Where an explanation says how sure its values are
-(:attr:`riesz.Explanation.sd`), 95 % intervals are drawn as whiskers. Colours are those of riesz's own
-plots, which people with colour-blindness can tell apart.
-"""
+(:attr:`riesz.Explanation.sd`), 95 % intervals are drawn as whiskers. Colours are those of riesz's own plots,
+which people with colour-blindness can tell apart."""
 
 from __future__ import annotations
 
@@ -46,7 +45,8 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-#: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn for each dot.
+#: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn
+#: for each dot.
 REACH, SURE, FEW = 1.959963984540054, "95 % intervals", 200
 #: Levels below a feature's name take so many characters, or the names would take the plot's place.
 NAMED = 40
@@ -56,8 +56,8 @@ LEFT_OVER = "not shared out"
 
 
 def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """A dot for each row and feature: its Shapley value across, the feature's value in colour, most important on top. Levels have
-    colours of their own, which stand below the feature's name."""
+    """A dot for each row and feature: its Shapley value across, the feature's value in colour, most important
+    on top. Levels have colours of their own, which stand below the feature's name."""
     e = _table(explanation, max_display)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.2 + 0.38 * len(lines))
@@ -69,9 +69,15 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
         colour, names = _colours(e, players[0], NAMED) if len(players) == 1 else (NEUTRAL, {})
         places = y + _swarm(line, span)
         ax.scatter(line, places, c=colour, s=12, linewidths=0, zorder=3)
-        reach = [r for i in range(len(line)) if (r := _reach(e, i, players)) is not None] if len(line) <= FEW else []
+        reach = (
+            [r for i in range(len(line)) if (r := _reach(e, i, players)) is not None]
+            if len(line) <= FEW
+            else []
+        )
         if len(reach) == len(line):
-            ax.errorbar(line, places, xerr=reach, fmt="none", ecolor=NEUTRAL, elinewidth=0.7, alpha=0.5, zorder=2)
+            ax.errorbar(
+                line, places, xerr=reach, fmt="none", ecolor=NEUTRAL, elinewidth=0.7, alpha=0.5, zorder=2
+            )
         _name_levels(ax, y, names)
         numbers |= not names
     _name_lines(ax, [name for name, _ in lines])
@@ -90,14 +96,16 @@ def _spans(e: Explanation) -> dict[str, tuple[float, float]]:
 
 
 def protection_path(path: Any, ax: Axes | None = None) -> Axes:
-    """What protecting features costs: the score against the mean ``|value|`` of the protected features, a point for each
-    strength of :func:`riesz.protection_path`."""
+    """What protecting features costs: the score against the mean ``|value|`` of the protected features, a
+    point for each strength of :func:`riesz.protection_path`."""
     ax = _axes(ax, height=4.0)
     mine = [path.feature_names.index(name) for name in path.protected]
     importance = path.importances[:, mine].sum(axis=1)
     ax.plot(importance, path.scores, color=DOWN, marker="o", markersize=5, linewidth=1.5, zorder=3)
     for strength, x, y in zip(path.strengths, importance, path.scores):
-        ax.annotate(f"{strength:g}", (x, y), xytext=(5, -11), textcoords="offset points", fontsize=8, color=MUTED)
+        ax.annotate(
+            f"{strength:g}", (x, y), xytext=(5, -11), textcoords="offset points", fontsize=8, color=MUTED
+        )
     ax.set_xlabel(f"mean |value| of {', '.join(path.protected)}")
     ax.set_ylabel("score")
     ax.set_xlim(left=0.0)
@@ -106,15 +114,19 @@ def protection_path(path: Any, ax: Axes | None = None) -> Axes:
 
 
 def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Mean of ``|value|`` over rows, a bar for each feature: global importance, with its 95 % interval over rows (see
-    :meth:`riesz.Explanation.importance`); or, of values that know how sure they are, with one that takes the mean standard
-    deviation of rows, which is no less than that of the mean, whatever rows have in common. For a single row, its values."""
+    """Mean of ``|value|`` over rows, a bar for each feature: global importance, with its 95 % interval over
+    rows (see :meth:`riesz.Explanation.importance`); or, of values that know how sure they are, with one that
+    takes the mean standard deviation of rows, which is no less than that of the mean, whatever rows have in
+    common. For a single row, its values."""
     e = _table(explanation, max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.0 + 0.34 * len(lines))
     values = e._values[:, :, 0]
     single = e._squeezed[0] or len(values) == 1
-    sizes = [values[0, players].sum() if single else np.abs(values[:, players]).mean(axis=0).sum() for _, players in lines]
+    sizes = [
+        values[0, players].sum() if single else np.abs(values[:, players]).mean(axis=0).sum()
+        for _, players in lines
+    ]
     colours = [(UP if size > 0 else DOWN) if single else DOWN for size in sizes]
     places = np.arange(len(lines))[::-1]
     ax.barh(places, sizes, color=colours, height=0.66, zorder=3)
@@ -148,8 +160,8 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
 
 
 def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """What features contribute to MMD² or HSIC, a bar for each, in a grey box that holds the middle 95 % of its values under the
-    null hypothesis. Bars of features whose adjusted p-value is above 0.05 are grey."""
+    """What features contribute to MMD² or HSIC, a bar for each, in a grey box that holds the middle 95 % of
+    its values under the null hypothesis. Bars of features whose adjusted p-value is above 0.05 are grey."""
     e = _table(result._explained()[0], max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.3 + 0.36 * len(lines))
@@ -187,8 +199,8 @@ def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 
 
 
 def witness(found: Any, ax: Axes | None = None) -> Axes:
-    """Where along a column two samples differ: the witness function with two standard errors, above 0 where the first sample has
-    more mass and below where the second has."""
+    """Where along a column two samples differ: the witness function with two standard errors, above 0 where
+    the first sample has more mass and below where the second has."""
     ax = _axes(ax, height=3.4)
     values, spread = found.values, 2.0 * found.std_error
     if found.places.dtype == object:
@@ -197,23 +209,36 @@ def witness(found: Any, ax: Axes | None = None) -> Axes:
         ax.errorbar(places, values, spread, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4)
         ax.set_xticks(places, found.places)
     else:
-        ax.fill_between(found.places, values - spread, values + spread, color="#dfe2e6", linewidth=0, zorder=1)
+        ax.fill_between(
+            found.places, values - spread, values + spread, color="#dfe2e6", linewidth=0, zorder=1
+        )
         for sign, colour in [(1, UP), (-1, DOWN)]:
-            ax.plot(found.places, np.where(values * sign >= 0, values, np.nan), color=colour, linewidth=1.6, zorder=3)
+            ax.plot(
+                found.places,
+                np.where(values * sign >= 0, values, np.nan),
+                color=colour,
+                linewidth=1.6,
+                zorder=3,
+            )
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=2)
     ax.margins(y=0.12)
     ax.set_xlabel(found.feature)
     ax.set_ylabel("witness function")
-    for text, y, side in [("more of the first sample", 0.98, "top"), ("more of the second sample", 0.02, "bottom")]:
+    for text, y, side in [
+        ("more of the first sample", 0.98, "top"),
+        ("more of the second sample", 0.02, "bottom"),
+    ]:
         ax.text(0.99, y, text, transform=ax.transAxes, ha="right", va=side, fontsize="small", color=MUTED)
     return ax
 
 
 def component(found: Any, ax: Axes | None = None) -> Axes:
-    """A component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: of one column a curve, with the
-    middle 95 % of the posterior if there is one, of two a surface."""
+    """A component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: of one
+    column a curve, with the middle 95 % of the posterior if there is one, of two a surface."""
     if found.places is None or found.values.ndim != len(found.places):
-        raise ValueError("a component is drawn along one or two columns, of one output: ask for it without rows")
+        raise ValueError(
+            "a component is drawn along one or two columns, of one output: ask for it without rows"
+        )
     ax = _axes(ax, height=3.4)
     title, numeric = " × ".join(found.features), [places.dtype != object for places in found.places]
     axes = [places if number else np.arange(len(places)) for places, number in zip(found.places, numeric)]
@@ -267,28 +292,41 @@ def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int
 
 
 def scatter(
-    explanation: Explanation, feature: str | int | None = None, ax: Axes | None = None, color: str | int | None = None
+    explanation: Explanation,
+    feature: str | int | None = None,
+    ax: Axes | None = None,
+    color: str | int | None = None,
 ) -> Axes:
     """One feature's Shapley value against its value, a dot for each row.
 
-    ``feature`` is a name or number, by default the most important one, or the only one of ``explanation[:, "bmi"]``;
-    ``color`` one whose value colours the dots.
-    """
+    ``feature`` is a name or number, by default the most important one, or the only one of
+    ``explanation[:, "bmi"]``; ``color`` one whose value colours the dots."""
     e = _table(explanation, 1)
     j = int(_order(e)[0]) if feature is None else _feature(e, feature)
     cells = _cells(e, j)
     if cells is None:
-        raise ValueError(f"'{e.feature_names[j]}' is of several columns and has no single value to draw against")
+        raise ValueError(
+            f"'{e.feature_names[j]}' is of several columns and has no single value to draw against"
+        )
     colour, names = (DOWN, {}) if color is None else _colours(e, _feature(e, color))
     ax = _axes(ax, height=3.6)
     numbers, levels = _numbers(cells)
-    spread = 0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
+    spread = (
+        0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
+    )
     ax.scatter(numbers + spread, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
     sure = e._sd is not None and len(numbers) <= FEW
     if sure:
         reach = REACH * e._sd[:, j, 0]
         ax.errorbar(
-            numbers + spread, e._values[:, j, 0], yerr=reach, fmt="none", ecolor=NEUTRAL, elinewidth=0.8, alpha=0.6, zorder=2
+            numbers + spread,
+            e._values[:, j, 0],
+            yerr=reach,
+            fmt="none",
+            ecolor=NEUTRAL,
+            elinewidth=0.8,
+            alpha=0.6,
+            zorder=2,
         )
     if levels is not None:
         ax.set_xticks(range(len(levels)), levels)
@@ -313,7 +351,9 @@ def heatmap(explanation: Explanation, ax: Axes | None = None, max_display: int |
     order = np.argsort(e._predictions[:, 0], kind="stable")
     values = np.stack([e._values[order][:, players, 0].sum(axis=1) for _, players in lines])
     size = np.quantile(np.abs(values), 0.99) or np.abs(values).max() or 1.0
-    image = ax.imshow(values, aspect="auto", cmap=_diverging(), vmin=-size, vmax=size, interpolation="nearest")
+    image = ax.imshow(
+        values, aspect="auto", cmap=_diverging(), vmin=-size, vmax=size, interpolation="nearest"
+    )
     ax.set_yticks(range(len(lines)), [name for name, _ in lines])
     ax.set_xlabel("rows, from the lowest to the highest prediction")
     ax.figure.colorbar(image, ax=ax, label=_value_name(e), fraction=0.04, pad=0.02)
@@ -331,7 +371,8 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     whole = np.abs(values).sum() or 1.0
     for sign, colour in [(1, UP), (-1, DOWN)]:
         own = [j for j in np.argsort(-np.abs(values), kind="stable").tolist() if values[j] * sign > 0]
-        # What is too thin to be told from the next, and what is beyond those shown, shares a bar; one alone keeps its name.
+        # What is too thin to be told from the next, and what is beyond those shown, shares a bar; one alone
+        # keeps its name.
         keep = sum(abs(values[j]) > 0.01 * whole for j in own[:max_display])
         keep = keep if len(own) > keep + 1 else len(own)
         lines = [(names[j], [j]) for j in own[:keep]]
@@ -342,7 +383,8 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
             size = values[players].sum()
             ax.barh(0, -size, left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
             reach = _reach(e, 0, players) if max(players) < len(e.feature_names) else None
-            # Names run outwards from the inner ends of bars, on two levels by turns; the sum's lies below them at the outer end.
+            # Names run outwards from the inner ends of bars, on two levels by turns; the sum's lies below
+            # them at the outer end.
             if len(players) > 1:
                 text, x, y, side = f"{name}: {_signed(size, reach)}", at - size, -1.75, "left"
             else:
@@ -351,14 +393,22 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
             if len(players) > 1 or abs(size) > 0.05 * whole:
                 side = side if sign > 0 else {"left": "right", "right": "left"}[side]
                 ax.annotate(
-                    text, (x, y), (3 * (1 if side == "left" else -1), 0), textcoords="offset points", ha=side, va="top",
-                    fontsize="small", color=MUTED,
-                )  # fmt: skip
+                    text,
+                    (x, y),
+                    (3 * (1 if side == "left" else -1), 0),
+                    textcoords="offset points",
+                    ha=side,
+                    va="top",
+                    fontsize="small",
+                    color=MUTED,
+                )
             at -= size
     ax.axvline(base, color=MUTED, linewidth=0.8, linestyle=":")
     ax.annotate(f"base value {base:.4g}", (base, 0.62), ha="center", fontsize="small", color=MUTED)
     ax.axvline(prediction, color="black", linewidth=1.0, zorder=4)
-    ax.annotate(f"prediction {prediction:.4g}", (prediction, 0.4), ha="center", fontsize="small", fontweight="bold")
+    ax.annotate(
+        f"prediction {prediction:.4g}", (prediction, 0.4), ha="center", fontsize="small", fontweight="bold"
+    )
     ax.set_ylim(-2.2, 0.9)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -368,9 +418,10 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
 
 
 def interactions(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Values of an index of interactions as a matrix: features alone on the diagonal, in frames and with a scale of colours of
-    their own; beside it pairs, each twice, each time with all of its value. Means of ``|value|`` over rows; for a single
-    row, its values. The features are those that take part in most; the strongest sets of three or more are named below."""
+    """Values of an index of interactions as a matrix: features alone on the diagonal, in frames and with a
+    scale of colours of their own; beside it pairs, each twice, each time with all of its value. Means of
+    ``|value|`` over rows; for a single row, its values. The features are those that take part in most; the
+    strongest sets of three or more are named below."""
     e = _table(explanation, max_display, single=True)
     together = _Together.of(e)
     players = together.players(max_display)
@@ -383,22 +434,35 @@ def interactions(explanation: Explanation, ax: Axes | None = None, max_display: 
         lowest = -size if together.single else 0.0
         own = np.ma.array(values, mask=~cells)
         cmap = _diverging() if together.single else _sizes()
-        drawn = ax.imshow(own, aspect="auto", cmap=cmap, vmin=lowest, vmax=size, interpolation="nearest", zorder=image)
+        drawn = ax.imshow(
+            own, aspect="auto", cmap=cmap, vmin=lowest, vmax=size, interpolation="nearest", zorder=image
+        )
         if colours:
             ax.figure.colorbar(drawn, ax=ax, label="pairs", fraction=0.04, pad=0.02)
         for k, across in zip(*np.nonzero(cells)) if n <= 12 else ():
             paint = "white" if abs(values[k, across]) > 0.7 * size else "#1d2229"
             text = _signed(values[k, across]) if together.single else f"{values[k, across]:.2g}"
-            ax.annotate(text, (across, k), ha="center", va="center", fontsize="x-small", color=paint, zorder=4)
+            ax.annotate(
+                text, (across, k), ha="center", va="center", fontsize="x-small", color=paint, zorder=4
+            )
     for k in range(n):
-        ax.plot(k + np.array([-0.5, 0.5, 0.5, -0.5, -0.5]), k + np.array([-0.5, -0.5, 0.5, 0.5, -0.5]), color=MUTED, zorder=3)
+        ax.plot(
+            k + np.array([-0.5, 0.5, 0.5, -0.5, -0.5]),
+            k + np.array([-0.5, -0.5, 0.5, 0.5, -0.5]),
+            color=MUTED,
+            zorder=3,
+        )
     ax.set_yticks(range(n), names)
     ax.set_xticks(range(n), names, rotation=0 if n * max(map(len, names)) < 70 else 90)
     ax.tick_params(length=0)
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     ax.spines[:].set_visible(False)
     ax.set_xlabel(
-        _notes(f"{together.title(e)}; on the diagonal, of features alone", together.larger(e), together.left_out(n)),
+        _notes(
+            f"{together.title(e)}; on the diagonal, of features alone",
+            together.larger(e),
+            together.left_out(n),
+        ),
         fontsize="small",
         color=MUTED,
     )
@@ -406,8 +470,9 @@ def interactions(explanation: Explanation, ax: Axes | None = None, max_display: 
 
 
 def network(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Features on a circle, as discs whose areas are what each is worth alone, and the ``max_display`` strongest pairs of them as
-    lines, the wider the stronger: means of ``|value|`` over rows. For a single row colours say which way its values push."""
+    """Features on a circle, as discs whose areas are what each is worth alone, and the ``max_display``
+    strongest pairs of them as lines, the wider the stronger: means of ``|value|`` over rows. For a single row
+    colours say which way its values push."""
     e = _table(explanation, max_display, single=True)
     together = _Together.of(e)
     players = together.players(max_display)
@@ -418,7 +483,9 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
 
     angle = np.pi / 2 - (np.arange(n) + 0.5) / n * 2 * np.pi
     x, y = np.cos(angle), np.sin(angle)
-    drawn = [(a, b) for a, b in together.pairs if a in place and b in place and together.matrix[a, b] != 0.0][:max_display]
+    drawn = [(a, b) for a, b in together.pairs if a in place and b in place and together.matrix[a, b] != 0.0][
+        :max_display
+    ]
     strongest = abs(together.matrix[drawn[0]]) if drawn else 1.0
     for a, b in drawn[::-1]:
         part, ends = abs(together.matrix[a, b]) / strongest, [place[a], place[b]]
@@ -426,7 +493,15 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
         ax.plot(x[ends], y[ends], color=paint, linewidth=0.6 + 6.0 * part, alpha=0.25 + 0.6 * part, zorder=2)
     own = together.matrix[players, players]
     areas = 500.0 * min(1.0, 10.0 / n) * np.abs(own) / (np.abs(own).max() or 1.0)
-    ax.scatter(x, y, s=np.maximum(areas, 10.0), c=[colour(v) for v in own], edgecolors="white", linewidths=1.0, zorder=3)
+    ax.scatter(
+        x,
+        y,
+        s=np.maximum(areas, 10.0),
+        c=[colour(v) for v in own],
+        edgecolors="white",
+        linewidths=1.0,
+        zorder=3,
+    )
     for k, j in enumerate(players):
         side, away = (-1 if x[k] < -1e-9 else 1), np.sqrt(max(areas[k], 10.0)) / 2 + 4.0
         ax.annotate(
@@ -448,13 +523,17 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
     share = 1.0 - size(drawn) / (size(together.pairs) or 1.0)
     others = f"The other {rest} pairs hold {share:.1%} of what pairs are worth in size." if rest else ""
     notes = _notes(
-        f"{together.title(e)}: areas of features alone, widths of pairs", others, together.larger(e), together.left_out(n)
+        f"{together.title(e)}: areas of features alone, widths of pairs",
+        others,
+        together.larger(e),
+        together.left_out(n),
     )
     ax.set_xlabel(notes, fontsize="small", color=MUTED)
     return ax
 
 
-# What the plots share -----------------------------------------------------------------------------------------------------
+# What the plots share
+# -----------------------------------------------------------------------------------------------------
 
 
 def _table(explanation: Explanation, max_display: int | None, single: bool = False) -> Explanation:
@@ -477,7 +556,8 @@ def _table(explanation: Explanation, max_display: int | None, single: bool = Fal
 
 @dataclass
 class _Together:
-    """What features are worth alone, by pairs and in larger sets: of one row its values, else means of ``|value|``."""
+    """What features are worth alone, by pairs and in larger sets: of one row its values, else means of
+    ``|value|``."""
 
     single: bool
     strength: np.ndarray
@@ -504,7 +584,13 @@ class _Together:
         for k, subset in enumerate(subsets):
             if len(subset) <= 2:
                 matrix[subset[0], subset[-1]] = matrix[subset[-1], subset[0]] = strength[k]
-        return cls(single, strength, subsets, matrix, {subset[0]: k for k, subset in enumerate(subsets) if len(subset) == 1})
+        return cls(
+            single,
+            strength,
+            subsets,
+            matrix,
+            {subset[0]: k for k, subset in enumerate(subsets) if len(subset) == 1},
+        )
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -526,7 +612,8 @@ class _Together:
         """The strongest sets of three or more, in a sentence."""
         sets = [k for k in np.argsort(-np.abs(self.strength), kind="stable") if len(self.subsets[k]) > 2]
         names = [
-            f"{e.feature_names[k]} {_signed(self.strength[k]) if self.single else f'{self.strength[k]:.3g}'}" for k in sets[:3]
+            f"{e.feature_names[k]} {_signed(self.strength[k]) if self.single else f'{self.strength[k]:.3g}'}"
+            for k in sets[:3]
         ]
         more = [f"and {len(sets) - 3} more"] if len(sets) > 3 else []
         size = "three" if max(map(len, self.subsets)) == 3 else "three or more"
@@ -535,7 +622,8 @@ class _Together:
     def left_out(self, drawn: int) -> str:
         count = len(self.matrix) - drawn
         return (
-            f"Not drawn: the {f'{count} features that take' if count > 1 else 'feature that takes'} part in least."
+            f"Not drawn: the {f'{count} features that take' if count > 1 else 'feature that takes'} part in "
+            "least."
             if count
             else ""
         )
@@ -549,7 +637,10 @@ def _row(explanation: Explanation, max_display: int | None, what: str) -> Explan
             "draw the whole explanation's row"
         )
     if len(e._values) != 1:
-        raise ValueError(f"a {what} shows one row, and the explanation has {len(e._values)}: pick one, as in explanation[0]")
+        raise ValueError(
+            f"a {what} shows one row, and the explanation has {len(e._values)}: pick one, as in "
+            "explanation[0]"
+        )
     return e
 
 
@@ -557,8 +648,11 @@ def _order(e: Explanation) -> np.ndarray:
     return np.argsort(-np.abs(e._values[:, :, 0]).mean(axis=0), kind="stable")
 
 
-def _lines(e: Explanation, max_display: int | None, order: np.ndarray | None = None) -> list[tuple[str, list[int]]]:
-    """Players by importance, one a line; the least important share the last, unless it would hide a single name."""
+def _lines(
+    e: Explanation, max_display: int | None, order: np.ndarray | None = None
+) -> list[tuple[str, list[int]]]:
+    """Players by importance, one a line; the least important share the last, unless it would hide a single
+    name."""
     players = (_order(e) if order is None else order).tolist()
     keep = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
     lines = [(e.feature_names[j], [j]) for j in players[:keep]]
@@ -602,8 +696,8 @@ def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
 
 
 def _colours(e: Explanation, player: int, room: int | None = None) -> tuple[Any, dict[str, str]]:
-    """Colours of a feature's dots, and for levels the colour of each; the rarest share one, and so do those after the first whose
-    names find no room in so many characters."""
+    """Colours of a feature's dots, and for levels the colour of each; the rarest share one, and so do those
+    after the first whose names find no room in so many characters."""
     cells = _cells(e, player)
     if cells is None:
         return NEUTRAL, {}
@@ -629,7 +723,8 @@ def _name_levels(ax: Axes, y: float, names: dict[str, str]) -> None:
 
     if names:
         texts: list[Any] = [
-            TextArea(level, textprops={"color": colour, "fontsize": "x-small"}) for level, colour in names.items()
+            TextArea(level, textprops={"color": colour, "fontsize": "x-small"})
+            for level, colour in names.items()
         ]
         box = HPacker(children=texts, pad=0, sep=5)
         ax.add_artist(
@@ -647,7 +742,8 @@ def _name_levels(ax: Axes, y: float, names: dict[str, str]) -> None:
 
 
 def _shade(numbers: np.ndarray) -> np.ndarray | None:
-    """From low (0) to high (1) feature values between their 5 % and 95 % quantiles; ``None`` if they do not differ."""
+    """From low (0) to high (1) feature values between their 5 % and 95 % quantiles; ``None`` if they do not
+    differ."""
     known = numbers[np.isfinite(numbers)]
     if not known.size:
         return None
@@ -672,7 +768,9 @@ def _swarm(values: np.ndarray, span: float) -> np.ndarray:
 def _colour_bar(ax: Axes, label: str) -> None:
     from matplotlib.cm import ScalarMappable
 
-    bar = ax.figure.colorbar(ScalarMappable(cmap=_ramp()), ax=ax, ticks=[0, 1], label=label, fraction=0.03, pad=0.02)
+    bar = ax.figure.colorbar(
+        ScalarMappable(cmap=_ramp()), ax=ax, ticks=[0, 1], label=label, fraction=0.03, pad=0.02
+    )
     bar.ax.set_yticklabels(["low", "high"])
     bar.outline.set_visible(False)
 
@@ -690,7 +788,9 @@ def _with_value(e: Explanation, name: str, players: list[int]) -> str:
     name = _called(e, players[0])
     try:
         # Differences have a sign, whichever it is.
-        value = f"{float(cells[0]):+.4g}".replace("-", "−") if name.endswith(LESS) else f"{float(cells[0]):.4g}"
+        value = (
+            f"{float(cells[0]):+.4g}".replace("-", "−") if name.endswith(LESS) else f"{float(cells[0]):.4g}"
+        )
         return f"{name} = {value}"
     except (TypeError, ValueError):
         return f"{name} = {cells[0]}"
@@ -725,7 +825,9 @@ def _mean_reach(e: Explanation, players: list[int]) -> float | None:
 def _whisker(ax: Axes, y: float, at: float, reach: float | None, least: float | None = None) -> None:
     if reach is not None:
         below = reach if least is None else min(reach, at - least)
-        ax.errorbar(at, y, xerr=[[below], [reach]], fmt="none", ecolor="black", elinewidth=1.0, capsize=3, zorder=5)
+        ax.errorbar(
+            at, y, xerr=[[below], [reach]], fmt="none", ecolor="black", elinewidth=1.0, capsize=3, zorder=5
+        )
 
 
 def _value_name(e: Explanation) -> str:

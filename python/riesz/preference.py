@@ -73,56 +73,61 @@ _SHARED = 0.5
 
 
 class PreferenceClassifier(BaseEstimator):
-    """``P(l beats r) = σ(g(l, r))``, where g changes its sign with the sides: a Gaussian process over pairs of items, found by
-    Laplace's approximation.
+    """``P(l beats r) = σ(g(l, r))``, where g changes its sign with the sides: a Gaussian process over pairs
+    of items, found by Laplace's approximation.
 
     Parameters
     ----------
     model : "nested", "utility", "generalised", "bradley_terry" or "linear"
-        What g may be: a difference of utilities, with which there is a ranking (the preferential Gaussian process); any skew
-        function, rock, paper and scissors included (the generalised one, Chau et al. 2022); or by default their sum. The marginal
-        likelihoods of the three say whether there is a ranking. The last two are simpler: a difference of abilities, one an item
-        whatever its features (Bradley and Terry 1952: predictions take labels of items), or of weighted sums of features.
+        What g may be: a difference of utilities, with which there is a ranking (the preferential Gaussian
+        process); any skew function, rock, paper and scissors included (the generalised one, Chau et al.
+        2022); or by default their sum. The marginal likelihoods of the three say whether there is a ranking.
+        The last two are simpler: a difference of abilities, one an item whatever its features (Bradley and
+        Terry 1952: predictions take labels of items), or of weighted sums of features.
     kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
         Between items; where tuning starts.
     ability : bool, default False
-        Whether each item has an ability of its own besides what its covariates say of it, as in Bradley and Terry's model.
+        Whether each item has an ability of its own besides what its covariates say of it, as in Bradley and
+        Terry's model.
     context_kernel : riesz.kernels.Kernel, optional
-        Between the ``contexts`` and ``users`` of duels, by which the prior is multiplied. By default ``ρ + (1 - ρ) k``: a share ρ
-        of the prior is common to all contexts (½ where tuning starts), and k is an ``RBF("median_per_feature")`` of numbers times
-        a ``Categorical`` of each column of categories.
+        Between the
+        ``contexts`` and ``users`` of duels, by which the prior is multiplied. By default ``ρ + (1 - ρ) k``: a
+        share ρ of the prior is common to all contexts (½ where tuning starts), and k is an
+        ``RBF("median_per_feature")`` of numbers times a ``Categorical`` of each column of categories.
     ties : "half" or "model"
-        What a tie is: half a win for either, or an outcome of its own (Rao and Kupper 1967): with a margin δ that is tuned,
-        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. Then g, which :meth:`decision_function` and explanations are of, is the
-        left item's advantage, and the log odds that it wins are ``g - margin_``. The two know different things of the duels: do
-        not compare their evidences.
+        What a tie is: half a win for either, or an outcome of its own (Rao and Kupper 1967): with a margin δ
+        that is tuned,
+        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. Then g, which :meth:`decision_function` and
+        explanations are of, is the left item's advantage, and the log odds that it wins are ``g - margin_``.
+        The two know different things of the duels: do not compare their evidences.
     inference : "laplace" or "bound"
-        How the posterior is approximated: around its mode, or by the best lower bound of the marginal likelihood (Jaakkola and
-        Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more than the truth, but as a rule further from it.
+        How the posterior is approximated: around its mode, or by the best lower bound of the marginal
+        likelihood (Jaakkola and Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more
+        than the truth, but as a rule further from it.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps kernel and shares as they are. Tuning maximises the marginal likelihood times weak priors around the start,
-        as few duels say little of many length scales.
+        ``None`` keeps kernel and shares as they are. Tuning maximises the marginal likelihood times weak
+        priors around the start, as few duels say little of many length scales.
     n_restarts_optimizer : int, default 0
         Further runs from random places.
     random_state : int, RandomState or None
     ridge : float or "evidence"
-        Of the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or coefficients of standardised
-        features. 0 asks for the maximum of the likelihood, where it has one. By default λ is a random effect's: the one with the
-        largest marginal likelihood.
+        Of the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or
+        coefficients of standardised features. 0 asks for the maximum of the likelihood, where it has one. By
+        default λ is a random effect's: the one with the largest marginal likelihood.
     landmarks : "auto", "all", int or None
-        Knows items through so many of them, so that many duels can be learnt from without a matrix between all pairs that met.
-        "all", or as many as there are items, approximates nothing: the posterior mean is the dense process's. ``None`` takes the
-        matrix; "auto" takes 250 landmarks where more than 2,000 pairs met, unless there is something that they know nothing of:
-        bags, the bound.
+        Knows items through so many of them, so that many duels can be learnt from without a matrix between
+        all pairs that met. "all", or as many as there are items, approximates nothing: the posterior mean is
+        the dense process's. ``None`` takes the matrix; "auto" takes 250 landmarks where more than 2,000 pairs
+        met, unless there is something that they know nothing of: bags, the bound.
     context_landmarks : int, default 32
-        With landmarks contexts are known through so many of the different ones, which approximates nothing where there are no
-        more; users beyond have no say of their own.
+        With landmarks contexts are known through so many of the different ones, which approximates nothing
+        where there are no more; users beyond have no say of their own.
     n_tuning_pairs : int, default 1500
-        With landmarks tuning looks at so many pairs that met, drawn at random: with a third of them from all starts, and from
-        the best of where these lead with all.
+        With landmarks tuning looks at so many pairs that met, drawn at random: with a third of them from all
+        starts, and from the best of where these lead with all.
     n_draws : int, default 64
-        With landmarks standard deviations are estimated from so many draws; the standard error of one is ``1/√(2 n_draws)`` of
-        it. (``decision_function(…, return_std="exact")`` takes none.)
+        With landmarks standard deviations are estimated from so many draws; the standard error of one is
+        ``1/√(2 n_draws)`` of it. (``decision_function(…, return_std="exact")`` takes none.)
     tol : float, default 1e-6
         With landmarks Newton's method ends where the slope is this share of the one that it starts with.
     columns : dict of name to {"text", "number"}, optional
@@ -131,9 +136,10 @@ class PreferenceClassifier(BaseEstimator):
     Attributes
     ----------
     expansion_ : Expansion
-        The log odds as a model of wide rows, the left item's columns and then the right one's (``left_…``, ``right_…``). Through
-        landmarks it holds the mean alone, and is None where the kernel does not vanish far from all items, or where there would
-        be too many pairs of landmarks times landmarks of contexts.
+        The log odds as a model of wide rows, the left item's columns and then the right one's
+        (``left_…``, ``right_…``). Through landmarks it holds the mean alone, and is None where the kernel
+        does not vanish far from all items, or where there would be too many pairs of landmarks times
+        landmarks of contexts.
     kernel_ : riesz.kernels.Kernel
         The kernel of items as it was used.
     utility_, generalised_ : float
@@ -148,18 +154,20 @@ class PreferenceClassifier(BaseEstimator):
     log_marginal_likelihood_value_ : float
         Of duels; with landmarks of those that tuning looked at, and None without tuning.
     landmarks_, context_landmarks_ : int or None
-        How many items are landmarks, and ``unknown_variance_``, the share of the items' variance that these do not know; and
-        ``unknown_context_variance_``, that of the contexts'.
+        How many items are landmarks, and ``unknown_variance_``, the share of the items' variance that these
+        do not know; and ``unknown_context_variance_``, that of the contexts'.
     abilities_, abilities_std_ : dict
-        Of "bradley_terry", by label of the item. Abilities sum up to 0. Standard deviations are None for more than 1,000 items.
+        Of "bradley_terry", by label of the item. Abilities sum up to 0. Standard deviations are None for more
+        than 1,000 items.
     coef_, coef_std_ : array
         Of "linear", by feature.
     ridge_ : float
         λ as it was used.
     notes_ : list of str
-        What only a ridge makes finite or comparable: items that never won or never lost, groups without duels between them.
-    classes_ : array of "right" and "left", and "tie" with ``ties="model"``, as the columns of :meth:`predict_proba`.
-    """
+        What only a ridge makes finite or comparable: items that never won or never lost, groups without duels
+        between them.
+    classes_ : array of "right" and "left", and "tie" with
+    ``ties="model"``, as the columns of :meth:`predict_proba`."""
 
     #: Of a model through landmarks whose kernel does not vanish, None.
     expansion_: Any
@@ -226,25 +234,29 @@ class PreferenceClassifier(BaseEstimator):
     ) -> PreferenceClassifier:
         """Fits to duels among the rows of ``items``.
 
-        ``duels`` are pairs of numbers of rows, from 0, or of a data frame's index labels: (winner, loser); or (left, right) with
-        one of
+        ``duels`` are pairs of numbers of rows, from 0, or of a data frame's index labels: (winner, loser); or
+        (left, right) with one of
 
-        - ``outcome``, one a duel: left, right or tie; win, loss or draw; W, L or D; home, away or draw; H, A or D; model_a,
-          model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; 1, 2 or X; a score such as 2-1, 1-0 or
-          1/2-1/2; or the winner's label. All entries are of one of these kinds;
+        - ``outcome``, one a duel: left, right or tie; win, loss or draw; W, L or D; home, away or draw; H, A
+          or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; 1, 2
+          or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's label. All entries are of one of these
+          kinds;
         - ``scores``, (duels, 2): the higher one wins, and equal ones are a tie;
-        - ``wins``, (duels, 2) or (duels, 3): how many duels each side won, and how many were ties, where a row is several.
+        - ``wins``, (duels, 2) or (duels, 3): how many duels each side won, and how many were ties, where a
+          row is several.
 
         A missing outcome is an error, or with ``missing="drop"`` the duel is left out with a warning.
 
-        One a duel: ``contexts``, rows of numbers and categories (surface, season); ``users``, names of who judged; ``home``, the
-        side at home, ``"left"``, ``"right"``, ``"none"`` or the item's label, whose advantage is learnt.
+        One a duel: ``contexts``, rows of numbers and categories (surface, season); ``users``, names of who
+        judged; ``home``, the side at home, ``"left"``, ``"right"``, ``"none"`` or the item's label, whose
+        advantage is learnt.
 
-        Of the model "bradley_terry" ``items`` may be ``None``: a leaderboard takes nothing but duels between labels.
+        Of the model "bradley_terry" ``items`` may be ``None``: a leaderboard takes nothing but duels between
+        labels.
 
-        With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds of two bags are the
-        mean of those of their members. :meth:`predict_bags` predicts them; all else is of items.
-        """
+        With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds
+        of two bags are the mean of those of their members. :meth:`predict_bags` predicts them; all else is of
+        items."""
         self._check()
         further = {"contexts": contexts, "users": users, "home": home, "members": members}
         self.landmarks_: int | None = None
@@ -262,7 +274,10 @@ class PreferenceClassifier(BaseEstimator):
         bags = None
         if members is not None:
             if home is not None or self.ability:
-                raise ValueError("members: bags have no home and no ability of their own: leave home out, and ability False")
+                raise ValueError(
+                    "members: bags have no home and no ability of their own: leave home out, and ability "
+                    "False"
+                )
             called, bag, item, share = memberships(members, items, len(rows))
             bags = (len(called), bag, item, share)
             left, right = bags_of(duels, called)
@@ -281,7 +296,10 @@ class PreferenceClassifier(BaseEstimator):
             shared = _SHARED if self.context_kernel is None else 0.0
             between = (text, shared, (where.names, where.levels, cells))
         elif self.context_kernel is not None:
-            raise ValueError("context_kernel: these duels have no contexts: give fit contexts or users, or leave the kernel out")
+            raise ValueError(
+                "context_kernel: these duels have no contexts: give fit contexts or users, or leave the "
+                "kernel out"
+            )
         text = kernel._at(rows, names, levels)._to_json(names, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = labels_of(items) if self.ability else None
@@ -299,21 +317,34 @@ class PreferenceClassifier(BaseEstimator):
         table, tune = (names, levels, rows), self.optimizer is not None
         most = self._most_landmarks(left, right, None if between is None else between[2][2], bags is not None)
         if most is None:
-            fitted, found = _core.fit_preferences(text, table, duel, circumstances, *_MODELS[self.model], tune, restarts, seed)
+            fitted, found = _core.fit_preferences(
+                text, table, duel, circumstances, *_MODELS[self.model], tune, restarts, seed
+            )
             model, notes = fitted.model, fitted.warnings
         else:
             around = _count("context_landmarks", self.context_landmarks, 1)
-            pairs, draws = _count("n_tuning_pairs", self.n_tuning_pairs, 1), _count("n_draws", self.n_draws, 0)
+            pairs, draws = (
+                _count("n_tuning_pairs", self.n_tuning_pairs, 1),
+                _count("n_draws", self.n_draws, 0),
+            )
             sizes = (most, around, pairs, draws, float(self.tol))
-            fitted = _core.fit_landmarks(text, table, duel, circumstances, list(_MODELS[self.model]), tune, restarts, seed, sizes)
+            fitted = _core.fit_landmarks(
+                text, table, duel, circumstances, list(_MODELS[self.model]), tune, restarts, seed, sizes
+            )
             found, model, notes = fitted.prior, fitted.model, fitted.warnings
             self._function, self._without = fitted.function, fitted.without
-            self.landmarks_, self.context_landmarks_ = fitted.function.landmarks, fitted.function.context_landmarks
+            self.landmarks_, self.context_landmarks_ = (
+                fitted.function.landmarks,
+                fitted.function.context_landmarks,
+            )
             self.unknown_variance_, self.unknown_context_variance_ = fitted.unknown, fitted.unknown_contexts
         for message in notes:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
         self._names, self._levels, self._contexts = names, levels, where
-        self._has_home, self._ids = home is not None, [*called, UNSEEN, UNSEEN_RIGHT] if self.ability else None
+        self._has_home, self._ids = (
+            home is not None,
+            [*called, UNSEEN, UNSEEN_RIGHT] if self.ability else None,
+        )
         self.expansion_ = None if model is None else Expansion._wrap(model)
         self.kernel_ = rk._from_json(found.kernel, self._names)
         self.utility_, self.generalised_ = found.utility, found.generalised
@@ -328,7 +359,9 @@ class PreferenceClassifier(BaseEstimator):
         self.n_features_in_ = len(self._names)
         return self
 
-    def _fit_abilities(self, items: Any, duels: Any, ended: Outcomes, further: dict[str, Any]) -> PreferenceClassifier:
+    def _fit_abilities(
+        self, items: Any, duels: Any, ended: Outcomes, further: dict[str, Any]
+    ) -> PreferenceClassifier:
         own = {
             "ability": self.ability or None,
             "ties": None if self.ties == "half" else self.ties,
@@ -338,7 +371,9 @@ class PreferenceClassifier(BaseEstimator):
         }
         for name, given in (further | own).items():
             if given is not None:
-                raise ValueError(f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'")
+                raise ValueError(
+                    f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'"
+                )
         for name, value in fit_abilities(self.model, items, duels, ended, self.ridge, self.columns).items():
             setattr(self, name, value)
         self._contexts, self._has_home, self._ids = None, False, None
@@ -348,17 +383,24 @@ class PreferenceClassifier(BaseEstimator):
         self.n_features_in_ = len(self._names)
         return self
 
-    def _most_landmarks(self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool) -> int | None:
+    def _most_landmarks(
+        self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool
+    ) -> int | None:
         """Through how many landmarks, if any."""
         unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
         if self.landmarks is None or (self.landmarks == "auto" and unknown):
             return None
         if unknown:
             raise ValueError(
-                f"landmarks = {self.landmarks!r}: they know nothing of {', '.join(unknown)}: landmarks=None, or leave these"
+                f"landmarks = {self.landmarks!r}: they know nothing of {', '.join(unknown)}: landmarks=None, "
+                "or leave these"
             )
         if self.landmarks == "auto":
-            met = [np.minimum(left, right), np.maximum(left, right), *([] if contexts is None else contexts.T)]
+            met = [
+                np.minimum(left, right),
+                np.maximum(left, right),
+                *([] if contexts is None else contexts.T),
+            ]
             return _LANDMARKS if len(np.unique(np.column_stack(met), axis=0)) > _DENSE else None
         return 2**32 if self.landmarks == "all" else _count("landmarks", self.landmarks, 1)
 
@@ -377,25 +419,41 @@ class PreferenceClassifier(BaseEstimator):
                 raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
 
     def rows(
-        self, left: Any, right: Any, *, contexts: Any = None, users: Any = None, home: Any = None, ids: Any = None
+        self,
+        left: Any,
+        right: Any,
+        *,
+        contexts: Any = None,
+        users: Any = None,
+        home: Any = None,
+        ids: Any = None,
     ) -> np.ndarray:
-        """Wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left item's columns, the right
-        one's, and those of contexts. Each argument has a row a duel, or one for all.
+        """Wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left item's
+        columns, the right one's, and those of contexts. Each argument has a row a duel, or one for all.
 
-        A model that was fitted with them needs ``contexts`` and ``users`` (any new name is a new user); ``home`` is ``"left"``,
-        ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names are the index of ``left`` and ``right``, or
-        those of ``ids``, names on the left and on the right; names that the model does not know are new items.
-        """
+        A model that was fitted with them needs ``contexts`` and ``users`` (any new name is a new user);
+        ``home`` is ``"left"``, ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names
+        are the index of ``left`` and ``right``, or those of ``ids``, names on the left and on the right;
+        names that the model does not know are new items."""
         return self._spelled(self._codes(left, right, contexts=contexts, users=users, home=home, ids=ids))
 
     def _codes(
-        self, left: Any, right: Any, *, contexts: Any = None, users: Any = None, home: Any = None, ids: Any = None
+        self,
+        left: Any,
+        right: Any,
+        *,
+        contexts: Any = None,
+        users: Any = None,
+        home: Any = None,
+        ids: Any = None,
     ) -> np.ndarray:
         """The same with numbers for categories."""
         check_is_fitted(self, "classes_")
         at_home = sides(home)
         if home is not None and not self._has_home:
-            raise ValueError("home: the model was fitted without it, so it knows of no advantage: leave it out")
+            raise ValueError(
+                "home: the model was fitted without it, so it knows of no advantage: leave it out"
+            )
         names = self._named(left, right, ids)
         blocks = []
         for side, what, sign in ((left, "left", 1), (right, "right", -1)):
@@ -410,7 +468,9 @@ class PreferenceClassifier(BaseEstimator):
             raise ValueError("contexts and users: the model was fitted on duels without them")
         return side_by_side(blocks)
 
-    def _pairs(self, left: Any, right: Any, **where: Any) -> tuple[tuple, list[tuple[int, int]], tuple | None]:
+    def _pairs(
+        self, left: Any, right: Any, **where: Any
+    ) -> tuple[tuple, list[tuple[int, int]], tuple | None]:
         """Each item once, pairs of them, and their contexts: how landmarks take duels."""
         codes, (names, levels) = self._codes(left, right, **where), self._item_columns()
         either = np.vstack([codes[:, : len(names)], codes[:, len(names) : 2 * len(names)]])
@@ -418,7 +478,11 @@ class PreferenceClassifier(BaseEstimator):
         first, second = np.split(places.ravel(), 2)
         around = None
         if self._contexts is not None:
-            around = (self._contexts.names, self._contexts.levels, np.ascontiguousarray(codes[:, 2 * len(names) :]))
+            around = (
+                self._contexts.names,
+                self._contexts.levels,
+                np.ascontiguousarray(codes[:, 2 * len(names) :]),
+            )
         return (names, levels, items), list(zip(first.tolist(), second.tolist())), around
 
     def _item_columns(self) -> tuple[list[str], list[list[str] | None]]:
@@ -431,11 +495,16 @@ class PreferenceClassifier(BaseEstimator):
         """The codes of the items' names on either side."""
         if self._ids is None:
             if ids is not None:
-                raise ValueError("ids: the model was fitted with ability=False, so names mean nothing to it: leave them out")
+                raise ValueError(
+                    "ids: the model was fitted with ability=False, so names mean nothing to it: leave them "
+                    "out"
+                )
             return None
         given = (labels_of(left), labels_of(right)) if ids is None else ids
         if len(given) != 2 or any(one is None for one in given):
-            raise ValueError("ability=True: say who they are, by the index of data frames or with ids=(left, right)")
+            raise ValueError(
+                "ability=True: say who they are, by the index of data frames or with ids=(left, right)"
+            )
         return [places_of(one, self._ids, unseen) for one, unseen in zip(given, (UNSEEN, UNSEEN_RIGHT))]
 
     def _spelled(self, wide: np.ndarray) -> np.ndarray:
@@ -454,16 +523,21 @@ class PreferenceClassifier(BaseEstimator):
         check_is_fitted(self)
         names, _ = self._item_columns()
         contexts = [] if self._contexts is None else self._contexts.names
-        return {**{name: [f"left_{name}", f"right_{name}"] for name in names}, **{name: [name] for name in contexts}}
+        return {
+            **{name: [f"left_{name}", f"right_{name}"] for name in names},
+            **{name: [name] for name in contexts},
+        }
 
     def decision_function(self, left: Any, right: Any, return_std: bool | str = False, **where: Any) -> Any:
-        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard deviation, too; of a
-        model with ``ties="model"`` the left item's advantage g, from which the log odds of a win differ by ``margin_``. Here and
-        below ``where`` is as in :meth:`rows`.
+        """The log odds that the left item wins, their posterior mean, and with
+        ``return_std`` their standard deviation, too; of a model with ``ties="model"`` the left item's
+        advantage g, from which the log odds of a win differ by
+        ``margin_``. Here and below ``where`` is as in :meth:`rows`.
 
-        Through landmarks standard deviations are estimated from ``n_draws`` draws; ``return_std="exact"`` solves for each by
-        conjugate gradients instead, until its square is too small by at most 1e-8 of that of the prior. That takes some tens of
-        products with the posterior's precision a duel, more than a draw."""
+        Through landmarks standard deviations are estimated from ``n_draws`` draws; ``return_std="exact"``
+        solves for each by conjugate gradients instead, until its square is too small by at most 1e-8 of that
+        of the prior. That takes some tens of products with the posterior's precision a duel, more than a
+        draw."""
         if return_std not in (False, True, "exact"):
             raise ValueError(f"return_std = {return_std!r}: it is True, False or 'exact'")
         if self._function is not None:
@@ -482,8 +556,9 @@ class PreferenceClassifier(BaseEstimator):
         return (codes[:, :width] == codes[:, width : 2 * width]).all(axis=1)
 
     def predict_proba(self, left: Any, right: Any, **where: Any) -> np.ndarray:
-        """The probabilities that the right and that the left item wins, and with ``ties="model"`` that neither does, averaged
-        over the posterior: (duels, 2 or 3). Those of "bradley_terry" and "linear" are of the estimated log odds themselves."""
+        """The probabilities that the right and that the left item wins, and with ``ties="model"`` that
+        neither does, averaged over the posterior: (duels, 2 or 3). Those of "bradley_terry" and "linear" are
+        of the estimated log odds themselves."""
         if self._function is not None:
             return self._function.probabilities(*self._pairs(left, right, **where))
         return self.expansion_.predict_proba(self.rows(left, right, **where))
@@ -495,8 +570,8 @@ class PreferenceClassifier(BaseEstimator):
         return self.classes_[(self.decision_function(left, right, **where) > 0).astype(int)]
 
     def superiority(self, left: Any, right: Any, **where: Any) -> np.ndarray:
-        """How sure it is that the left item is the better one: the posterior probability that its log odds are positive;
-        ½ for two alike."""
+        """How sure it is that the left item is the better one: the posterior probability that its log odds
+        are positive; ½ for two alike."""
         from scipy.special import ndtr
 
         mean, sd = self.decision_function(left, right, return_std=True, **where)
@@ -523,20 +598,21 @@ class PreferenceClassifier(BaseEstimator):
         average: str | None = None,
         **where: Any,
     ) -> Explanation:
-        """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the log odds that the
-        left one wins. The values of the duel the other way round are the same with the opposite sign, to the last bit, and they
-        add up to the log odds.
+        """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the
+        log odds that the left one wins. The values of the duel the other way round are the same with the
+        opposite sign, to the last bit, and they add up to the log odds.
 
         Parameters
         ----------
         background : array or data frame, optional
             Items that say what features could have been otherwise, by default those of the fit.
         game : str, default "independent"
-            What absent features become. ``"independent"``: those of two random items, one a side: what decided *this* duel.
-            ``"paired"``: those of one random item on both sides, all else equal: which *differences* count. Of utilities the two
-            are the same. ``"matches"``: those of the two items of a random duel of ``background``, wide rows as of :meth:`rows`.
-            ``"baseline"``: those of one item. ``"functional"``: their kernel factors are 1. ``"observational"``: on each side
-            what they are like given the item's present features, learnt from ``background`` (the published game).
+            What absent features become. ``"independent"``: those of two random items, one a side: what
+            decided *this* duel. ``"paired"``: those of one random item on both sides, all else equal: which
+            *differences* count. Of utilities the two are the same. ``"matches"``: those of the two items of a
+            random duel of ``background``, wide rows as of :meth:`rows`. ``"baseline"``: those of one item.
+            ``"functional"``: their kernel factors are 1. ``"observational"``: on each side what they are like
+            given the item's present features, learnt from ``background`` (the published game).
         weights : array, optional
             Weights of the background's items.
         groups : dict of name to list of features, optional
@@ -544,25 +620,29 @@ class PreferenceClassifier(BaseEstimator):
         index : str, default "shapley"
             As :class:`riesz.Explainer` has it.
         covariance : bool, default False
-            How sure values are, by the posterior: in every game but ``"functional"``. Of more than 12 players there is none in
-            the observational game, none where contexts can be absent, and in the independent game with up to 100 items.
+            How sure values are, by the posterior: in every game but ``"functional"``. Of more than 12 players
+            there is none in the observational game, none where contexts can be absent, and in the independent
+            game with up to 100 items.
         ridge, centred
             Of the observational game, see :class:`riesz.Observational`.
         shifts, seed
-            With more than 13 features and 100 items, independent ones: portions of the pairs of items that are drawn, from which
-            values are estimated with their standard errors.
+            With more than 13 features and 100 items, independent ones: portions of the pairs of items that
+            are drawn, from which values are estimated with their standard errors.
         permutations : int, optional
-            Estimate values, with their standard errors, along so many random orders of the features, at least 16, each with its
-            reverse and against items drawn for it: for models of many features and landmarks, whose exact values take long.
-            Items of equal weights are drawn equally often, so that a few orders more may be taken.
+            Estimate values, with their standard errors, along so many random orders of the features, at least
+            16, each with its reverse and against items drawn for it: for models of many features and
+            landmarks, whose exact values take long. Items of equal weights are drawn equally often, so that a
+            few orders more may be taken.
         absent_contexts : array or data frame, optional
-            Contexts that say what those of a duel could have been, which makes their columns players, too; with
-            ``game="contexts"`` they are the only ones. By default the contexts of a duel are always present.
+            Contexts that say what those of a duel could have been, which makes their columns players, too;
+            with ``game="contexts"`` they are the only ones. By default the contexts of a duel are always
+            present.
         average : {None, "opponents"}, default None
-            ``"opponents"``: every item on the left meets every one on the right, and its values are means over these, one
-            explanation an item; seen from the left, as the mean over both orders of two items is 0. Opponents are those given:
-            leave the item itself out. For other means, of a set of matches or a context, explain the duels, oriented as by who
-            won, and ask for :meth:`riesz.Explanation.average`.
+            ``"opponents"``: every item on the left meets every one on the right, and its values are means
+            over these, one explanation an item; seen from the left, as the mean over both orders of two items
+            is 0. Opponents are those given: leave the item itself out. For other means, of a set of matches
+            or a context, explain the duels, oriented as by who won, and ask for
+            :meth:`riesz.Explanation.average`.
         where
             The contexts, users, home and names of the duels, as in :meth:`rows`.
         """
@@ -596,13 +676,23 @@ class PreferenceClassifier(BaseEstimator):
             permutations=permutations,
             seed=seed,
         )
-        return found if average is None else found.average(np.equal.outer(range(counts[0]), pairs[0]).astype(float))
+        return (
+            found
+            if average is None
+            else found.average(np.equal.outer(range(counts[0]), pairs[0]).astype(float))
+        )
 
     def _explained(self, rows: Any, background: Any, names: Any, *, game: str, **how: Any) -> Explanation:
         if self.expansion_ is None:
             raise ValueError(f"there is no model to explain, because {self._without}")
-        background = self._background if background is None and game not in ("functional", "contexts", "matches") else background
-        return explain(self.expansion_, rows, self._background_rows(background, game), game=game, names=names, **how)
+        background = (
+            self._background
+            if background is None and game not in ("functional", "contexts", "matches")
+            else background
+        )
+        return explain(
+            self.expansion_, rows, self._background_rows(background, game), game=game, names=names, **how
+        )
 
     def explain_bags(
         self,
@@ -617,10 +707,11 @@ class PreferenceClassifier(BaseEstimator):
         absent_contexts: Any = None,
         **how: Any,
     ) -> Explanation:
-        """Which property decided these duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the
-        means of the values of the duels between their members, weighted by membership, which add up to the bags' log odds.
-        ``how`` is as in :meth:`explain`, without covariances, which are not known between duels. Takes time and memory in the
-        number of pairs of members."""
+        """Which property decided these duels between bags of
+        ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the means of the values of the duels
+        between their members, weighted by membership, which add up to the bags' log odds.
+        ``how`` is as in :meth:`explain`, without covariances, which are not known between duels. Takes time
+        and memory in the number of pairs of members."""
         rows, place, share, named = self._member_pairs(items, members, duels, contexts, users, "explain_bags")
         how |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
         return self._explained(self._spelled(rows), background, named, game=game, **how)
@@ -628,7 +719,12 @@ class PreferenceClassifier(BaseEstimator):
     def _background_rows(self, background: Any, game: str) -> Any:
         """Items as the model's columns have them: at nobody's home, and without an ability of their own."""
         more = [HOME] * self._has_home + [ID] * (self._ids is not None)
-        if background is None or game == "matches" or not more or set(more) <= set(names_of(collected(background)) or []):
+        if (
+            background is None
+            or game == "matches"
+            or not more
+            or set(more) <= set(names_of(collected(background)) or [])
+        ):
             return background
         cells = self._items(background, "the background").astype(object)
         for j, levels in enumerate(self._levels):
@@ -641,23 +737,31 @@ class PreferenceClassifier(BaseEstimator):
     def predict_bags(
         self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds that the left bag wins,
-        the mean of those of its members, their standard deviation, and probabilities as :meth:`predict_proba`'s. Takes time and
-        memory in the number of pairs of members."""
-        rows, place, share, (left, _) = self._member_pairs(items, members, duels, contexts, users, "predict_bags")
-        mean, sd, chance = _core.predict_sums(self.expansion_._with_posterior(), rows, place.tolist(), share.tolist(), len(left))
+        """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds
+        that the left bag wins, the mean of those of its members, their standard deviation, and probabilities
+        as :meth:`predict_proba`'s. Takes time and memory in the number of pairs of members."""
+        rows, place, share, (left, _) = self._member_pairs(
+            items, members, duels, contexts, users, "predict_bags"
+        )
+        mean, sd, chance = _core.predict_sums(
+            self.expansion_._with_posterior(), rows, place.tolist(), share.tolist(), len(left)
+        )
         return mean[:, 0], sd[:, 0], np.asarray(chance)
 
     def _member_pairs(
         self, items: Any, members: Any, duels: Any, contexts: Any, users: Any, what: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[list[str], list[str]]]:
-        """Duels between members of bags as rows of numbers, the number of the bags' duel and the share in it of each, and the
-        names of the bags on either side."""
+        """Duels between members of bags as rows of numbers, the number of the bags' duel and the share in it
+        of each, and the names of the bags on either side."""
         check_is_fitted(self, "classes_")
         if self._function is not None or self.model in ABILITIES:
-            raise ValueError(f"{what}: landmarks and abilities alone know of no bags: fit a process with landmarks=None")
+            raise ValueError(
+                f"{what}: landmarks and abilities alone know of no bags: fit a process with landmarks=None"
+            )
         if self._has_home or self._ids is not None:
-            raise ValueError(f"{what}: bags have no home and no ability of their own, which the model was fitted with")
+            raise ValueError(
+                f"{what}: bags have no home and no ability of their own, which the model was fitted with"
+            )
         rows = self._items(items, "items")
         called, bag, item, weight = memberships(members, items, len(rows))
         left, right = bags_of(duels, called)
@@ -677,7 +781,8 @@ class PreferenceClassifier(BaseEstimator):
             found = self._contexts.rows(contexts, users)
             if len(found) not in (1, len(left)):
                 raise ValueError(
-                    f"contexts and users have {len(found)} rows, but there are {len(left)} duels: one a duel, or one for all"
+                    f"contexts and users have {len(found)} rows, but there are {len(left)} duels: one a "
+                    "duel, or one for all"
                 )
             blocks.append(np.broadcast_to(found, (len(left), found.shape[1]))[place])
         elif contexts is not None or users is not None:
@@ -687,7 +792,9 @@ class PreferenceClassifier(BaseEstimator):
 
     def _items(self, items: Any, what: str) -> np.ndarray:
         if self.model == "bradley_terry":
-            labels = np.array([[str(label)] for label in np.asarray(items, dtype=object).ravel()], dtype=object)
+            labels = np.array(
+                [[str(label)] for label in np.asarray(items, dtype=object).ravel()], dtype=object
+            )
             return as_numbers(labels, self._names, what, self._levels)
         if any(levels is not None for levels in self._levels):
             return as_numbers(collected(items), self._names, what, self._levels)
@@ -708,5 +815,8 @@ def _picked(items: Any, count: int, places: np.ndarray) -> Any:
 def _names_of(left: Any, right: Any, ids: Any) -> tuple[list, list] | None:
     """What items are called on either side; ``None`` if they have no names."""
     given = (labels_of(left), labels_of(right)) if ids is None else ids
-    one, other = (None if own is None else [str(name) for name in np.atleast_1d(np.asarray(own, dtype=object))] for own in given)
+    one, other = (
+        None if own is None else [str(name) for name in np.atleast_1d(np.asarray(own, dtype=object))]
+        for own in given
+    )
     return None if one is None or other is None else (one, other)

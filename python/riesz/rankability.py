@@ -1,10 +1,12 @@
-"""Is there a ranking, and who stands where in it? Asked of a fitted :class:`riesz.PreferenceClassifier`, or of duels alone.
+"""Is there a ranking, and who stands where in it? Asked of a fitted :class:`riesz.PreferenceClassifier`, or
+of duels alone.
 
 >>> import numpy as np
 >>> import riesz
 >>> from riesz.rankability import rankability
 >>> angle = np.linspace(0, 2 * np.pi, 12, endpoint=False)
->>> items = np.column_stack([np.cos(angle), np.sin(angle)])  # Each beats those less than half a turn behind it.
+>>> # Each item beats those less than half a turn behind it.
+>>> items = np.column_stack([np.cos(angle), np.sin(angle)])
 >>> duels = [(i, (i - k) % 12) for i in range(12) for k in (1, 2, 3, 4)]
 >>> model = riesz.PreferenceClassifier(kernel=riesz.kernels.RBF([1.0, 1.0])).fit(items, duels)
 >>> found = rankability(model, items, random_state=0)
@@ -38,7 +40,8 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Rankability:
-    """What a posterior says of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of all log odds."""
+    """What a posterior says of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of
+    all log odds."""
 
     #: Labels of the items, as in the index of a data frame, or numbers of rows.
     items: list
@@ -52,11 +55,12 @@ class Rankability:
     rank_interval: np.ndarray
     #: Probability of each item to be the best.
     best: np.ndarray
-    #: The share of the squared log odds, at their posterior mean, that no utility explains: 0 for differences of a utility, 1 for
-    #: rock, paper and scissors. An order in which everyone beats all below by the same nears 1/3: ``triangles`` tell orders.
+    #: The share of the squared log odds, at their posterior mean, that no utility explains: 0 for differences
+    #: of a utility, 1 for rock, paper and scissors. An order in which everyone beats all below by the same
+    #: nears 1/3: ``triangles`` tell orders.
     cyclic_share: float
-    #: The same share of draws: lower end, median, upper end. A posterior that knows little allows for circles that its mean
-    #: does not have.
+    #: The same share of draws: lower end, median, upper end. A posterior that knows little allows for circles
+    #: that its mean does not have.
     cyclic_share_interval: np.ndarray
     #: The most probable circles of three, each of which beats the next, with their probabilities.
     triangles: list[tuple[tuple, float]]
@@ -67,10 +71,13 @@ class Rankability:
     def __str__(self) -> str:
         low, middle, high = self.cyclic_share_interval
         lines = [
-            f"cyclic share of the posterior mean {self.cyclic_share:.3g}, of draws {middle:.3g} ({low:.3g} to {high:.3g})",
+            f"cyclic share of the posterior mean {self.cyclic_share:.3g}, of draws {middle:.3g} ({low:.3g} "
+            f"to {high:.3g})",
             *(
-                f"{self.rank[i]:4d} ({self.rank_interval[i][0]} to {self.rank_interval[i][1]})  {self.items[i]}  "
-                f"{self.utility[i]:.2f} ({self.utility_interval[i][0]:.2f} to {self.utility_interval[i][1]:.2f})"
+                f"{self.rank[i]:4d} ({self.rank_interval[i][0]} to {self.rank_interval[i][1]})  "
+                f"{self.items[i]}  "
+                f"{self.utility[i]:.2f} ({self.utility_interval[i][0]:.2f} to "
+                f"{self.utility_interval[i][1]:.2f})"
                 for i in np.argsort(self.rank, kind="stable")
             ),
             *(f"{a} beats {b} beats {c} beats {a}: {chance:.3g}" for (a, b, c), chance in self.triangles),
@@ -97,7 +104,8 @@ class Evidence:
 
 @dataclass(frozen=True)
 class SpecR:
-    """SpecR, beside what it would be on the same comparison graph if outcomes were made up; mostly it measures who met whom."""
+    """SpecR, beside what it would be on the same comparison graph if outcomes were made up; mostly it
+    measures who met whom."""
 
     #: Of the duels; 1 for a perfect ranking of items that have all met.
     value: float
@@ -121,24 +129,30 @@ def rankability(
     n_triangles: int = 10,
     random_state: Any = None,
 ) -> Rankability:
-    """What the posterior of a fitted model says of a ranking of ``items``, which need not have been in duels. Of the model
-    "bradley_terry" they are all that it was fitted to: leave them out.
+    """What the posterior of a fitted model says of a ranking of ``items``, which need not have been in duels.
+    Of the model "bradley_terry" they are all that it was fitted to: leave them out.
 
-    The log odds of all pairs are split into differences of a utility, which is each item's mean, and a cyclic rest (Jiang, Lim,
-    Yao and Ye 2011), at the posterior mean and in ``n_draws`` joint draws. Cost O(items³) a draw. Nobody is at home. Intervals
-    are quantiles of draws, and reach to the estimate where it lies outside.
-    """
+    The log odds of all pairs are split into differences of a utility, which is each item's mean, and a cyclic
+    rest (Jiang, Lim, Yao and Ye 2011), at the posterior mean and in ``n_draws`` joint draws. Cost O(items³) a
+    draw. Nobody is at home. Intervals are quantiles of draws, and reach to the estimate where it lies
+    outside."""
     check_is_fitted(model)
     draws, seed = _count("n_draws", n_draws, 2), _seed(random_state)
     further = {"contexts": model._contexts, "landmarks": model._function}
     told = [name for name, there in further.items() if there is not None]
     if model.model == "linear" or told:
         what = model.model if model.model in ABILITIES else " and ".join(told)
-        raise ValueError(f"rankability takes a process between items alone, and this model has {what}: fit one without")
+        raise ValueError(
+            f"rankability takes a process between items alone, and this model has {what}: fit one without"
+        )
     if model.model == "bradley_terry":
         if items is not None:
-            raise ValueError("items: a model of abilities ranks all items that it was fitted to: leave them out")
-        places, share, interval, circles = _core.rank_abilities(model.expansion_._with_posterior(), draws, float(level), seed)
+            raise ValueError(
+                "items: a model of abilities ranks all items that it was fitted to: leave them out"
+            )
+        places, share, interval, circles = _core.rank_abilities(
+            model.expansion_._with_posterior(), draws, float(level), seed
+        )
         labels = [label for label, value in model.abilities_.items() if value == value]
     else:
         if items is None:
@@ -200,14 +214,17 @@ def compare_models(
     columns: ColumnTypes | None = None,
 ) -> Evidence:
     """Fits the nested, the utility and the generalised model to the same duels, given as to
-    :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods. ``columns`` states the types of columns
-    of a data frame, ``{"zip": "text"}``, where they look like something else."""
+    :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods.
+    ``columns`` states the types of columns of a data frame, ``{"zip": "text"}``, where they look like
+    something else."""
     check_optimizer(optimizer)
     text, table = kernel_and_items(items, kernel, columns)
     ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     met = ended.given(*rows_of(items, duels, len(table[2])))
     restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)
-    return Evidence(*_core.compare_preferences(text, table, met, optimizer is not None, restarts, _seed(random_state)))
+    return Evidence(
+        *_core.compare_preferences(text, table, met, optimizer is not None, restarts, _seed(random_state))
+    )
 
 
 def spec_r(
@@ -222,12 +239,13 @@ def spec_r(
     n_draws: int = 40,
     random_state: Any = None,
 ) -> SpecR:
-    """SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph, with references.
+    """SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph, with
+    references.
 
-    ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``, H the Hausdorff distance, of a matrix A of shares of wins, its
-    row sums deg⁺ and ``L = diag(deg⁺) - A``. ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, counts those who met
-    nobody, too; without it there are those of the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1.
-    """
+    ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``, H the Hausdorff distance, of a matrix A of
+    shares of wins, its row sums deg⁺ and
+    ``L = diag(deg⁺) - A``. ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, counts those who met
+    nobody, too; without it there are those of the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1."""
     ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
         labels, places = np.unique(np.asarray(duels), return_inverse=True)
@@ -237,7 +255,9 @@ def spec_r(
         count = len(items)
         left, right = rows_of(items, duels, count)
     met = ended.given(left, right)
-    value, ranking, coins, clustering = _core.spec_r(count, met, _count("n_draws", n_draws, 2), _seed(random_state))
+    value, ranking, coins, clustering = _core.spec_r(
+        count, met, _count("n_draws", n_draws, 2), _seed(random_state)
+    )
     return SpecR(value, *ranking, *coins, clustering, int(n_draws))
 
 

@@ -9,7 +9,8 @@ import pytest
 
 
 def shapley(value, d):
-    """Shapley values of a set function by enumeration; ``value`` takes a boolean mask and returns an array."""
+    """Shapley values of a set function by enumeration; ``value`` takes a boolean mask and returns an
+    array."""
     v = {mask: np.asarray(value(np.array(mask))) for mask in itertools.product([False, True], repeat=d)}
     phi = [np.zeros_like(v[(True,) * d], dtype=float) for _ in range(d)]
     for mask, base in v.items():
@@ -24,7 +25,8 @@ def shapley(value, d):
 
 
 def interventional(f, x, background, weights=None):
-    """Values of the interventional game of ``f`` at the row ``x``: absent columns take a background row's values."""
+    """Values of the interventional game of ``f`` at the row ``x``: absent columns take a background row's
+    values."""
     weights = np.full(len(background), 1 / len(background)) if weights is None else weights / np.sum(weights)
 
     def value(mask):
@@ -34,8 +36,8 @@ def interventional(f, x, background, weights=None):
 
 
 def with_levels(path, **levels):
-    """Makes columns of a model file categorical, as ``riesz fit`` does with columns of text; their codes are in the file. What is
-    written by hand has no checksum."""
+    """Makes columns of a model file categorical, as ``riesz fit`` does with columns of text; their codes are
+    in the file. What is written by hand has no checksum."""
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])

@@ -1,8 +1,9 @@
-"""BoTorch's models in the user's columns and units, against enumeration with the mean of their own posteriors.
+"""BoTorch's models in the user's columns and units, against enumeration with the mean of their own
+posteriors.
 
-BoTorch comes with gigabytes of PyTorch, which `scripts/test` does not install: `.venv/bin/pip install botorch` to run these.
-`test_saved_botorch.py` checks the reading of transforms without it.
-"""
+BoTorch comes with gigabytes of PyTorch, which `scripts/test` does not install:
+`.venv/bin/pip install botorch` to run these. `test_saved_botorch.py` checks the reading of transforms without
+it."""
 
 import pickle
 
@@ -40,7 +41,10 @@ def study():
     rng = np.random.default_rng(0)
     X = rng.uniform(0.1, 10, (40, 3)) * [1.0, 100.0, 1.0]
     X[:, 2] = rng.integers(0, 3, 40)
-    y = np.exp(0.4 * np.log(X[:, 0]) + 0.002 * X[:, 1] + 0.3 * (X[:, 2] == 1) + 0.05 * rng.normal(size=40)) * 50
+    y = (
+        np.exp(0.4 * np.log(X[:, 0]) + 0.002 * X[:, 1] + 0.3 * (X[:, 2] == 1) + 0.05 * rng.normal(size=40))
+        * 50
+    )
     return X, y
 
 
@@ -75,7 +79,9 @@ def exact(model, X, background=6, rows=2, atol=1e-8, f=None, **options):
     f = f or mean_of(model)
     np.testing.assert_allclose(explanation.predictions, f(X[20 : 20 + rows]), atol=atol)
     for i in range(rows):
-        np.testing.assert_allclose(explanation.values[i], interventional(f, X[20 + i], X[:background]), atol=atol)
+        np.testing.assert_allclose(
+            explanation.values[i], interventional(f, X[20 + i], X[:background]), atol=atol
+        )
     return explanation
 
 
@@ -97,7 +103,9 @@ INPUTS = {
     "round": lambda: chained(a=inputs.Round(integer_indices=[2]), b=inputs.Normalize(3)),
     "filter": lambda: chained(a=inputs.FilterFeatures(torch.tensor([2, 0])), b=inputs.Normalize(2)),
     "one-hot": lambda: inputs.NumericToCategoricalEncoding(
-        dim=3, categorical_features={2: 3}, encoders={2: lambda column: torch.nn.functional.one_hot(column, 3)}
+        dim=3,
+        categorical_features={2: 3},
+        encoders={2: lambda column: torch.nn.functional.one_hot(column, 3)},
     ),
     "not on evaluation": lambda: inputs.Normalize(3, transform_on_eval=False, transform_on_train=False),
 }
@@ -134,7 +142,9 @@ def test_outcomes_are_in_the_units_of_the_user(name, study):
 def test_what_is_the_default_of_botorch_is_explained(study):
     X, y = study
     for noise in (None, np.linspace(0.5, 3.0, len(y))[:, None]):
-        model = SingleTaskGP(torch.as_tensor(X), torch.as_tensor(y[:, None]), None if noise is None else torch.as_tensor(noise))
+        model = SingleTaskGP(
+            torch.as_tensor(X), torch.as_tensor(y[:, None]), None if noise is None else torch.as_tensor(noise)
+        )
         explanation = exact(model, X, atol=1e-8 * np.abs(y).max())
         assert explanation.provenance.model["explained"] == "posterior mean"
     # Without a background, the functional game and the comparison are there all the same.
@@ -156,9 +166,12 @@ def test_outcomes_of_which_some_are_transformed(study):
         return found
 
     exact(model, X, f=mean, atol=1e-8 * np.abs(y).max())
-    model = fitted(X, both, outcome_transform=outcomes.Standardize(2, outputs=[1]), input_transform=inputs.Normalize(3))
+    model = fitted(
+        X, both, outcome_transform=outcomes.Standardize(2, outputs=[1]), input_transform=inputs.Normalize(3)
+    )
     with pytest.raises(
-        riesz.UnsupportedModelError, match="the posterior .* has no mean, as its outcome is transformed by Standard"
+        riesz.UnsupportedModelError,
+        match="the posterior .* has no mean, as its outcome is transformed by Standard",
     ):
         riesz.Explainer(model, X[:5])
 
@@ -232,7 +245,10 @@ def test_a_linear_mean_is_one_more_term(study):
 ESTIMATED = {
     "matern": (lambda: gk.ScaleKernel(gk.MaternKernel(2.5, ard_num_dims=3)), "ties the columns"),
     "rational quadratic": (lambda: gk.ScaleKernel(gk.RQKernel()), "ties the columns"),
-    "spectral mixture": (lambda: gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=3), "SpectralMixtureKernel"),
+    "spectral mixture": (
+        lambda: gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=3),
+        "SpectralMixtureKernel",
+    ),
 }
 
 
@@ -250,10 +266,16 @@ def test_kernels_without_exact_values_are_estimated(name, study):
     # With more columns, permutations, whose standard errors hold the truth, and the reason is said.
     wide = np.hstack([X, X[:, :2] + 1, np.sin(X), np.cos(X[:, :2])])
     if name == "rational quadratic":
-        model = fitted(wide, y, covar_module=gk.ScaleKernel(gk.RQKernel()), input_transform=inputs.Normalize(10))
+        model = fitted(
+            wide, y, covar_module=gk.ScaleKernel(gk.RQKernel()), input_transform=inputs.Normalize(10)
+        )
         explainer = riesz.Explainer(model, wide[:6], permutations=8)
         explanation = explainer(wide[20:21])
-        assert explainer.exactness == "estimated" and reason in explainer.reason and (explanation.std_error > 0).all()
+        assert (
+            explainer.exactness == "estimated"
+            and reason in explainer.reason
+            and (explanation.std_error > 0).all()
+        )
         expected = interventional(mean_of(model), wide[20], wide[:6])
         assert (np.abs(explanation.values[0] - expected) < 4 * explanation.std_error[0]).all()
 
@@ -266,7 +288,11 @@ def test_models_of_other_kinds_are_estimated(study):
     variational = SingleTaskVariationalGP(Xt, Yt[:, :1], input_transform=inputs.Normalize(3))
     kronecker = KroneckerMultiTaskGP(Xt, Yt)
     for model in (mixed, variational, kronecker, MultiTaskGP(tasks, Yt[:, :1], task_feature=-1)):
-        rows = tasks.numpy() if isinstance(model, MultiTaskGP) and not isinstance(model, KroneckerMultiTaskGP) else X
+        rows = (
+            tasks.numpy()
+            if isinstance(model, MultiTaskGP) and not isinstance(model, KroneckerMultiTaskGP)
+            else X
+        )
         explainer = riesz.Explainer(model, rows[:5])
         explanation = explainer(rows[20:21])
         expected = interventional(mean_of(model), rows[20], rows[:5])
@@ -277,8 +303,12 @@ def test_tasks_preferences_and_functions(study):
     X, y = study
     Xt, Yt = torch.as_tensor(X), torch.as_tensor(y[:, None])
     tasks = MultiTaskGP(torch.cat([Xt, torch.arange(40)[:, None] % 2], dim=1).double(), Yt, task_feature=-1)
-    pairs = PairwiseGP(Xt, torch.tensor([[0, 1], [2, 3], [5, 4], [7, 1]]), input_transform=inputs.Normalize(3))
-    function = GenericDeterministicModel(lambda rows: torch.stack([rows.sum(-1), rows.prod(-1)], dim=-1), num_outputs=2)
+    pairs = PairwiseGP(
+        Xt, torch.tensor([[0, 1], [2, 3], [5, 4], [7, 1]]), input_transform=inputs.Normalize(3)
+    )
+    function = GenericDeterministicModel(
+        lambda rows: torch.stack([rows.sum(-1), rows.prod(-1)], dim=-1), num_outputs=2
+    )
     for model in (tasks, pairs, function):
         explanation = riesz.Explainer(model, X[:5])(X[20:21])
         expected = interventional(mean_of(model), X[20], X[:5])
@@ -316,7 +346,10 @@ def test_what_is_not_read_is_named_and_estimated(study):
     X, y = study
     points = torch.tensor([[0.1, 0.2, 0.3], [0.0, 0.1, -0.1]]).double()
     for model, culprit in [
-        (fitted(X, y, outcome_transform=outcomes.Power(0.5)), "transformed by Power.*the posterior .* has no mean"),
+        (
+            fitted(X, y, outcome_transform=outcomes.Power(0.5)),
+            "transformed by Power.*the posterior .* has no mean",
+        ),
         (fitted(X, y, outcome_transform=outcomes.Bilog()), "transformed by Bilog"),
         (
             fitted(X, y, input_transform=inputs.InputPerturbation(points)),
@@ -340,7 +373,9 @@ def test_what_is_not_read_is_named_and_estimated(study):
 
 def test_single_precision_and_many_rows(study):
     X, y = study
-    single = SingleTaskGP(torch.as_tensor(X).float(), torch.as_tensor(y[:, None]).float(), input_transform=inputs.Normalize(3))
+    single = SingleTaskGP(
+        torch.as_tensor(X).float(), torch.as_tensor(y[:, None]).float(), input_transform=inputs.Normalize(3)
+    )
     explanation = riesz.Explainer(single, X[:6])(X[20:22])
     with torch.no_grad():
         expected = single.posterior(torch.as_tensor(X[20:22]).float()).mean.numpy()[:, 0]
@@ -352,7 +387,9 @@ def test_single_precision_and_many_rows(study):
     with torch.no_grad():
         model.posterior(torch.as_tensor(many[:3]))
     strategy = model.prediction_strategy
-    assert riesz.Explainer(model, many[:5])(many[:2]).certificate.holds and model.prediction_strategy is strategy
+    assert (
+        riesz.Explainer(model, many[:5])(many[:2]).certificate.holds and model.prediction_strategy is strategy
+    )
 
 
 def test_covariances_are_in_squared_units(study):
@@ -362,6 +399,8 @@ def test_covariances_are_in_squared_units(study):
     first, second = X[:6, :2].copy(), X[:6, :2].copy()
     first[:, 0], second[:, 1] = X[20, 0], X[20, 1]
     with torch.no_grad():
-        joint = model.posterior(torch.as_tensor(np.vstack([first, second]))).distribution.covariance_matrix.numpy()
+        joint = model.posterior(
+            torch.as_tensor(np.vstack([first, second]))
+        ).distribution.covariance_matrix.numpy()
     weights, apart = np.repeat([1 / 6, -1 / 6], 6), np.array([1.0, -1.0])
     assert apart @ found.covariance[0] @ apart == pytest.approx(weights @ joint @ weights, rel=1e-6)

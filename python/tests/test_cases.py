@@ -1,4 +1,5 @@
-"""The cases that the library and the command line are held to: models, games and values that no part of riesz computed."""
+"""The cases that the library and the command line are held to: models, games and values that no part of riesz
+computed."""
 
 import json
 import pathlib
@@ -13,19 +14,28 @@ CASES = sorted((pathlib.Path(__file__).parents[2] / "cases").glob("*.json"))
 
 
 def read(path):
-    """A case as a model, what to ask of it, and what to expect: values (rows, players, outputs), base values and predictions."""
+    """A case as a model, what to ask of it, and what to expect: values (rows, players, outputs), base values
+    and predictions."""
     case = json.loads(path.read_text())
     points, coef = np.array(case["points"]), np.array(case["coef"])
     names = [f"x{j + 1}" for j in range(points.shape[1])]
     outputs = [f"y{o}" for o in range(coef.shape[1])]
-    core = _core.Expansion(json.dumps(case["kernel"]), (names, [None] * len(names), points), coef, case["intercept"], outputs)
+    core = _core.Expansion(
+        json.dumps(case["kernel"]), (names, [None] * len(names), points), coef, case["intercept"], outputs
+    )
     question = {"background": case["background"], "game": case["game"]}
     if "ridge" in case:
         question["game"] = riesz.Observational(ridge=case["ridge"])
     values = np.array(case["values"]).transpose(0, 2, 1)
     base_values = np.tile(case["base_values"], (len(case["rows"]), 1))
     expected = {"values": values, "base_values": base_values, "predictions": np.array(case["predictions"])}
-    return riesz.Expansion._wrap(core), question, np.array(case["rows"]), expected, 1e-7 if "shap" in case["source"] else 1e-11
+    return (
+        riesz.Expansion._wrap(core),
+        question,
+        np.array(case["rows"]),
+        expected,
+        1e-7 if "shap" in case["source"] else 1e-11,
+    )
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

@@ -1,4 +1,5 @@
-"""Causal graphs and what follows from them, against networkx. The criteria are tested in Rust, against their definitions."""
+"""Causal graphs and what follows from them, against networkx. The criteria are tested in Rust, against their
+definitions."""
 
 import itertools
 
@@ -82,9 +83,13 @@ def test_sets_separate_and_are_minimal():
 def test_the_statin_example():
     answer = identify(STATIN, treatment="statin", outcome="volume", studies=STUDIES)
     assert (answer.how, answer.adjust, answer.bridges[0].columns) == ("back_door", ("age", "bmi"), ("psa",))
-    assert repr(answer) == "Identification(back-door, adjusting for age and bmi; volume depends on statin only through psa)"
+    assert (
+        repr(answer)
+        == "Identification(back-door, adjusting for age and bmi; volume depends on statin only through psa)"
+    )
     assert str(answer).startswith(
-        "back-door, adjusting for age and bmi; volume depends on statin only through psa; assumed: the graph is right"
+        "back-door, adjusting for age and bmi; volume depends on statin only through psa; assumed: the graph "
+        "is right"
     )
     tables = [pd.DataFrame(columns=columns) for columns in STUDIES]
     assert identify(STATIN, treatment=["statin"], outcome="volume", studies=tables) == answer
@@ -107,7 +112,11 @@ def test_the_statin_example():
 def test_refusals_say_what_is_wrong():
     ask = {"treatment": "statin", "outcome": "volume", "studies": STUDIES}
     for graph, change, expected in [
-        (STATIN, {"studies": [["statin", "age", "psa"], ["psa", "volume"]]}, "statin <- bmi -> psa stays open; measuring bmi"),
+        (
+            STATIN,
+            {"studies": [["statin", "age", "psa"], ["psa", "volume"]]},
+            "statin <- bmi -> psa stays open; measuring bmi",
+        ),
         (STATIN, {"differs": {"study 2": "volume"}}, "as they differ in volume"),
         (STATIN, {"differs": {2: ["volume"]}}, "as they differ in volume"),
         (STATIN, {"differs": {0: ["volume"]}}, "differs names the study 0: give its number from 1"),

@@ -1,4 +1,5 @@
-"""Graphs of other packages, and identification by formulas. The algorithms are tested in Rust, against enumeration."""
+"""Graphs of other packages, and identification by formulas. The algorithms are tested in Rust, against
+enumeration."""
 
 import itertools
 import json
@@ -74,7 +75,9 @@ def test_graphs_of_other_packages_are_read_by_their_edges():
         read = read_graph(graph)
         assert set(read.arrows) == arrows and len(read.confounded) == confounded
     lingam = pd.DataFrame([[0, 0.5], [0, 0]], index=["X", "Y"], columns=["X", "Y"])
-    with pytest.raises(ValueError, match="it is not clear whether rows are causes or effects: write 'from' in the first cell"):
+    with pytest.raises(
+        ValueError, match="it is not clear whether rows are causes or effects: write 'from' in the first cell"
+    ):
         read_graph(lingam)
     assert read_graph(lingam.rename_axis("to")).arrows == (("Y", "X"),)
     with pytest.raises(TypeError, match="a graph is text, a directed graph of networkx"):
@@ -85,9 +88,14 @@ def test_formulas_hedges_and_instruments():
     answer = identify(NAPKIN, treatment="X", outcome="Y", studies=[["W1", "W2", "X", "Y"]])
     assert (answer.how, answer.formula) == ("formula", FORMULA)
     assert answer.would_help == (("what is behind W1 <-> X",), ("what is behind W1 <-> Y",))
-    assert repr(answer) == f"Identification(identified, but not by an adjustment that riesz estimates: {FORMULA})"
+    assert (
+        repr(answer)
+        == f"Identification(identified, but not by an adjustment that riesz estimates: {FORMULA})"
+    )
     assert effect_formula(NAPKIN, treatment="X", outcome="Y") == FORMULA
-    assert effect_formula("Z -> X -> Y; Z -> Y", treatment="X", outcome=["Y", "Z"]).startswith("P(Z, Y | do(X)) = ")
+    assert effect_formula("Z -> X -> Y; Z -> Y", treatment="X", outcome=["Y", "Z"]).startswith(
+        "P(Z, Y | do(X)) = "
+    )
     for ask in (identify, effect_formula):
         more = {"studies": [["X", "Y", "Z"]]} if ask is identify else {"measured": ["X", "Y", "Z"]}
         with pytest.raises(NotIdentifiedError, match="is not identified") as refused:
@@ -96,7 +104,9 @@ def test_formulas_hedges_and_instruments():
         again = pickle.loads(pickle.dumps(refused.value))
         assert (str(again), again.hedge) == (str(refused.value), refused.value.hedge)
         assert refused.value.instrument == (Instrument("Z", ()) if ask is identify else None)
-    assert instrument("Z -> X -> Y; X <-> Y; W -> Z; W -> Y", treatment="X", outcome="Y") == Instrument("Z", ("W",))
+    assert instrument("Z -> X -> Y; X <-> Y; W -> Z; W -> Y", treatment="X", outcome="Y") == Instrument(
+        "Z", ("W",)
+    )
     assert instrument("Z -> X -> Y; Z -> Y; X <-> Y", treatment="X", outcome="Y") is None
 
 
@@ -104,4 +114,6 @@ def test_treatments_in_time():
     graph = "L0 -> A0; L0 -> L1; L0 -> Y; A0 -> L1; L1 -> A1; A0 -> Y; L1 -> Y; A1 -> Y"
     found = sequential_adjustment(graph, treatment=["A1", "A0"], outcome="Y")
     assert found == (("A0", ("L0",)), ("A1", ("L1",)))
-    assert sequential_adjustment(graph, treatment=["A0", "A1"], outcome="Y", measured=["A0", "A1", "Y"]) is None
+    assert (
+        sequential_adjustment(graph, treatment=["A0", "A1"], outcome="Y", measured=["A0", "A1", "Y"]) is None
+    )

@@ -42,7 +42,9 @@ def test_numbers_as_people_write_them(frame, name):
 def test_labels_are_refused_and_codes_are_categories(frame):
     X, y = frame[["a"]], frame["y"]
     labels = X.assign(note=[f"note {i}" for i in range(60)])
-    with pytest.raises(ValueError, match=r"column 'note' of X: nearly all of the 60 texts differ.*columns={'note': 'text'}"):
+    with pytest.raises(
+        ValueError, match=r"column 'note' of X: nearly all of the 60 texts differ.*columns={'note': 'text'}"
+    ):
         riesz.SVR().fit(labels, y)
     model = riesz.SVR(columns={"note": "text"}).fit(labels, y)
     assert len(model._levels[1]) == 60
@@ -95,10 +97,17 @@ def test_samples_are_read_alike(frame):
     X, Z = frame[["b"]].iloc[:30], frame[["b"]].iloc[30:]
     expected = riesz.mmd_test(X, Z, permutations=20)
     with pytest.warns(UserWarning, match="amounts in kg"):
-        found = riesz.mmd_test(X.assign(b=X["b"].map("{} kg".format)), Z.assign(b=Z["b"].map("{} kg".format)), permutations=20)
+        found = riesz.mmd_test(
+            X.assign(b=X["b"].map("{} kg".format)), Z.assign(b=Z["b"].map("{} kg".format)), permutations=20
+        )
     assert found.statistic == expected.statistic
-    as_text = riesz.mmd_test(X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20, columns={"b": "text"})
-    assert as_text.statistic != riesz.mmd_test(X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20).statistic
+    as_text = riesz.mmd_test(
+        X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20, columns={"b": "text"}
+    )
+    assert (
+        as_text.statistic
+        != riesz.mmd_test(X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20).statistic
+    )
 
 
 def test_large_whole_numbers_keep_their_digits():
@@ -133,3 +142,44 @@ def test_index_and_memory_layout_do_not_matter(frame):
     fixed.setflags(write=False)
     for same in (np.asfortranarray(cells), np.repeat(cells, 2, axis=1)[:, ::2], fixed):
         np.testing.assert_array_equal(riesz.SVR().fit(same, y).predict(same), expected)
+
+
+def test_column_types_are_stated_in_every_estimator():
+    """Numbers that are names: as text they are levels, which are alike or not, whatever their distance."""
+    i = np.arange(40)
+    items = pd.DataFrame({"a": np.sin(i), "zone": i % 3 * 100})
+    left, right = i[:-1], i[1:]
+    duels = np.column_stack([left, right])
+    state = {"zone": "text"}
+    model = riesz.PreferenceClassifier(columns=state, optimizer=None).fit(items, duels)
+    assert next(iter(model.expansion_.levels.values())) == ["0", "100", "200"]
+    riesz.PreferenceClusters(2, columns=state, optimizer=None, random_state=0).fit(items, duels)
+    riesz.rankability.compare_models(items, duels, columns=state, optimizer=None)
+    riesz.SelectHSIC(1, columns=state).fit(items, items["a"])
+    graph = "zone -> a; a -> y; zone -> y"
+    table = items.assign(y=items["a"] + (items["zone"] == 100))
+    effect = riesz.CausalEffect(graph, treatment="a", outcome="y", draws=0, columns=state).fit(table)
+    number = riesz.CausalEffect(graph, treatment="a", outcome="y", draws=0).fit(table)
+    assert effect.effect(0.0).mean != number.effect(0.0).mean
+    for model in [
+        riesz.PreferenceClassifier(columns={"zones": "text"}),
+        riesz.PreferenceClusters(2, columns={"zones": "text"}),
+    ]:
+        with pytest.raises(ValueError, match="names 'zones', which items does not have"):
+            model.fit(items, duels)
+    with pytest.raises(ValueError, match="names 'zones', which the data does not have"):
+        riesz.CausalEffect(graph, treatment="a", outcome="y", columns={"zones": "text"}).fit(table)
+
+
+@pytest.mark.parametrize(
+    "cells", [["2024-01", "2024-02"], ["10:30", "11:45"], ["Q1 2024", "Q2 2024"], ["5 Jan 2024"] * 2]
+)
+def test_months_and_times_are_dates(frame, cells):
+    with pytest.raises(ValueError, match="column 'b' holds dates or times"):
+        riesz.SVR().fit(pd.DataFrame({"b": cells * 30}), frame["y"])
+
+
+def test_dates_as_whole_numbers_are_warned_of(frame):
+    dates = pd.DataFrame({"day": [20240101 + k % 28 + 100 * (k // 28) for k in range(60)]})
+    with pytest.warns(UserWarning, match="column 'day' looks like dates written as whole numbers"):
+        riesz.SVR().fit(dates, frame["y"])

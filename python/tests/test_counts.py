@@ -18,7 +18,9 @@ def world():
     """Rows of twelve districts, and districts with people, cases, successes, trials and a mediator."""
     rng = np.random.default_rng(4)
     district = rng.integers(0, 12, 80)
-    rows = pd.DataFrame({"east": rng.normal(size=80), "rain": rng.normal(size=80), "people": rng.uniform(5, 40, 80)})
+    rows = pd.DataFrame(
+        {"east": rng.normal(size=80), "rain": rng.normal(size=80), "people": rng.uniform(5, 40, 80)}
+    )
     rows["east"] += 0.5 * district
     rows["district"] = [f"d{b:02}" for b in district]
     f = np.sin(rows.east) - 2
@@ -60,7 +62,10 @@ def test_the_mode_is_that_of_the_posterior(world, family):
         return -binom.logpmf(bags.won, bags.trials, weights @ expit(f)).sum() + 0.5 * v @ v
 
     best = minimize(
-        minus, np.zeros(80), method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-8}
+        minus,
+        np.zeros(80),
+        method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-8},
     )
     assert np.abs(model.predict_link(rows) - (half @ best.x - 1.5)).max() < 2e-3
     # Rates: mean, median and quantiles of what is normal on the link's scale.
@@ -73,7 +78,9 @@ def test_the_mode_is_that_of_the_posterior(world, family):
     cov = model.predict_link(rows, return_cov=True)[1]
     assert np.allclose(np.diag(cov), sd**2, rtol=1e-8)
     assert model.sample(rows, 3, random_state=1).shape == (80, 3)
-    assert np.allclose(np.log(model.sample(rows, 4000, random_state=1)).mean(axis=1) if counts else f, f, atol=0.1)
+    assert np.allclose(
+        np.log(model.sample(rows, 4000, random_state=1)).mean(axis=1) if counts else f, f, atol=0.1
+    )
 
 
 def test_tuned_it_knows_rates_and_says_what_made_them(world):
@@ -102,7 +109,9 @@ def test_tuned_it_knows_rates_and_says_what_made_them(world):
 def test_averages_are_mixtures(world):
     rows, bags = world
     columns = {"bag": "district", "target": "cases", "weight": "people"}
-    model = riesz.AggregateCountProcess(KERNEL, average=12, dispersion=0.05, random_state=0).fit(rows, bags, **columns)
+    model = riesz.AggregateCountProcess(KERNEL, average=12, dispersion=0.05, random_state=0).fit(
+        rows, bags, **columns
+    )
     parts, (mean, sd) = model._parts, model.predict_link(rows, return_std=True)
     weights = np.array([part.weight for part in parts])
     assert len(parts) > 1 and weights.sum() == pytest.approx(1) and model.effective_draws_ > 1
@@ -111,7 +120,8 @@ def test_averages_are_mixtures(world):
     sds = np.array([part.expansion.predict_link(cells, return_std=True)[1] for part in parts])
     assert np.allclose(weights @ means, mean)
     assert np.allclose(weights @ (sds**2 + means**2) - mean**2, sd**2)
-    # Quantiles of the mixture have their share below them, and the mean of the rate is that of log-normal ones.
+    # Quantiles of the mixture have their share below them, and the mean of the rate is that of log-normal
+    # ones.
     found = np.log(model.predict_quantiles(rows, [0.025, 0.4, 0.975]))
     for q, at in zip([0.025, 0.4, 0.975], found.T):
         assert np.allclose(weights @ norm.cdf((at - means) / sds), q, atol=1e-9)
@@ -131,7 +141,8 @@ def test_averages_are_mixtures(world):
     each = riesz.Explainer(model, rows)(own)
     assert np.allclose(one.values[0], np.average(each.values, axis=0, weights=own.people))
     assert one.predictions[0] == pytest.approx(np.average(model.predict_link(own), weights=own.people))
-    # What the others say of a count is more spread than by the best hyper-parameters alone, or nearly as much.
+    # What the others say of a count is more spread than by the best hyper-parameters alone, or nearly as
+    # much.
     plain = riesz.AggregateCountProcess(KERNEL, average=False, dispersion=0.05).fit(rows, bags, **columns)
     assert plain.dispersion_ > 0 and plain.effective_draws_ is None
     assert np.mean(model.left_out_.std) > 0.8 * np.mean(plain.left_out_.std)
@@ -139,12 +150,16 @@ def test_averages_are_mixtures(world):
         model.save("unused")
     with pytest.raises(ValueError, match="return_std of a mean of probabilities"):
         of = riesz.AggregateCountProcess(KERNEL, family="binomial", optimizer=None)
-        of.fit(rows, bags, bag="district", target="won", trials="trials", weight="people").predict_bags(rows, return_std=True)
+        of.fit(rows, bags, bag="district", target="won", trials="trials", weight="people").predict_bags(
+            rows, return_std=True
+        )
 
 
 def test_files_know_what_they_are_of(world, tmp_path):
     rows, bags = world
-    model = riesz.AggregateCountProcess(KERNEL, optimizer=None).fit(rows, bags, bag="district", target="cases", weight="people")
+    model = riesz.AggregateCountProcess(KERNEL, optimizer=None).fit(
+        rows, bags, bag="district", target="cases", weight="people"
+    )
     model.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Expansion.load(tmp_path / "m.riesz")
     assert np.array_equal(again._core.rates(rows[COLUMNS].to_numpy(), 1.0)[0], model.predict(rows))
@@ -155,7 +170,9 @@ def test_mediated_counts_are_averages_over_bags(world):
     open_ = bags.district.isin(["d03", "d07"])
     seen = rows[~rows.district.isin(["d03", "d07"])]
     model = riesz.AggregateCountProcess(KERNEL, mediator_kernel=RBF(0.4), optimizer=None)
-    model.fit(seen, bags, bag="district", target="cases", weight="people", mediators=["level"], total="people")
+    model.fit(
+        seen, bags, bag="district", target="cases", weight="people", mediators=["level"], total="people"
+    )
     assert model.mediator_kernel_ is not None and len(model.bags_) == 10 and len(model.targets_) == 12
     rates = np.exp(model.predict_link(seen))
     sums = (seen.people * rates).groupby(seen.district).sum() / seen.people.groupby(seen.district).sum()
@@ -166,7 +183,9 @@ def test_mediated_counts_are_averages_over_bags(world):
         expected = bags.people[t] * alike @ sums.to_numpy() / alike.sum()
         assert model.fitted_[t] == pytest.approx(expected, rel=1e-7)
     tuned = riesz.AggregateCountProcess(KERNEL)
-    tuned.fit(seen, bags, bag="district", target="cases", weight="people", mediators=["level"], total="people")
+    tuned.fit(
+        seen, bags, bag="district", target="cases", weight="people", mediators=["level"], total="people"
+    )
     assert np.corrcoef(tuned.predict_link(rows), np.sin(rows.east))[0, 1] > 0.5
 
 
@@ -200,7 +219,9 @@ def test_quantiles_and_zeros_are_refused(world):
     rows, bags = world
     with pytest.raises(ValueError, match="counts of 0 alone"):
         riesz.AggregateCountProcess().fit(rows, bags.assign(cases=0), bag="district", target="cases")
-    model = riesz.AggregateCountProcess(optimizer=None, inducing=20).fit(rows, bags, bag="district", target="cases")
+    model = riesz.AggregateCountProcess(optimizer=None, inducing=20).fit(
+        rows, bags, bag="district", target="cases"
+    )
     assert len(model.expansion_.points) == 20
     with pytest.raises(ValueError, match="between 0 and 1"):
         model.predict_quantiles(rows, [0.5, 1.0])

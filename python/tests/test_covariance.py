@@ -1,4 +1,5 @@
-"""How sure values are: against draws from the posterior, and how often intervals hold what was drawn from the prior."""
+"""How sure values are: against draws from the posterior, and how often intervals hold what was drawn from the
+prior."""
 
 import copy
 import pickle
@@ -25,7 +26,8 @@ def fitted(X=X[:150], y=y[:150], **settings):
 
 
 def mixtures(row, background):
-    """Rows that stand for all coalitions, coalition by coalition, and by player their weights in its Shapley value."""
+    """Rows that stand for all coalitions, coalition by coalition, and by player their weights in its Shapley
+    value."""
     import math
 
     d = len(row)
@@ -49,7 +51,10 @@ def test_covariances_are_those_of_draws():
         mean, covariance = model.predict(rows, return_cov=True)
         assert np.allclose(weights @ mean, found.values[i])
         assert np.allclose(
-            weights @ covariance @ weights.T, found.covariance[i], rtol=1e-8, atol=1e-8 * found.covariance[i].max()
+            weights @ covariance @ weights.T,
+            found.covariance[i],
+            rtol=1e-8,
+            atol=1e-8 * found.covariance[i].max(),
         )
         draws = weights @ model.sample_y(rows, n_samples=4000, random_state=i)
         # The standard error of a variance of n draws is its share √(2/n).
@@ -58,7 +63,8 @@ def test_covariances_are_those_of_draws():
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_intervals_hold_what_was_drawn_from_the_prior(level):
-    """Functions are drawn from the prior, observed with noise, and explained: their own Shapley values lie within as often."""
+    """Functions are drawn from the prior, observed with noise, and explained: their own Shapley values lie
+    within as often."""
     rng = np.random.default_rng(5)
     d, n, noise = 3, 25, 0.2
     X, background, row = rng.normal(size=(n, d)), rng.normal(size=(4, d)), rng.normal(size=d)
@@ -69,9 +75,9 @@ def test_intervals_hold_what_was_drawn_from_the_prior(level):
     held = 0
     for _ in range(1000):
         f = root @ rng.normal(size=len(at))
-        model = riesz.GaussianProcessRegressor(RBF(1.5), alpha=noise**2, optimizer=None, normalize_y=False).fit(
-            X, f[:n] + noise * rng.normal(size=n)
-        )
+        model = riesz.GaussianProcessRegressor(
+            RBF(1.5), alpha=noise**2, optimizer=None, normalize_y=False
+        ).fit(X, f[:n] + noise * rng.normal(size=n))
         low, high = riesz.Explainer(model, background, covariance=True)(row[None]).interval(level)
         truth = weights @ f[n:]
         held += int(low[0, 0] <= truth[0] <= high[0, 0])
@@ -99,14 +105,18 @@ def test_what_becomes_of_covariances():
     assert found[0].covariance.shape == (3, 3, 2) and found[0, "both"].sd.shape == (2,)
     assert found[:, "both", 0].covariance.shape == (3,)
     assert np.array_equal(pickle.loads(pickle.dumps(found)).covariance, found.covariance)
-    assert np.array_equal(found[1:, ["x3", "both"], 0].covariance, found.covariance[1:, [[2], [1]], [2, 1], 0])
+    assert np.array_equal(
+        found[1:, ["x3", "both"], 0].covariance, found.covariance[1:, [[2], [1]], [2, 1], 0]
+    )
     low, high = found.interval(0.5)
     assert (low < found.values).all() and (high > found.values).all()
     assert riesz.Explainer(model, BACKGROUND)(ROWS).covariance is None
 
 
 def test_pipelines_and_files(tmp_path):
-    model = make_pipeline(StandardScaler(), riesz.GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None)).fit(X, y)
+    model = make_pipeline(
+        StandardScaler(), riesz.GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None)
+    ).fit(X, y)
     found = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
     model[-1].save(tmp_path / "m.riesz", posterior=True)
     scale = model[0].transform
@@ -173,7 +183,10 @@ def test_plots_have_whiskers():
             ax = draw(part(e), max_display=2) if draw is not plots.scatter else draw(e)
             words = ax.get_xlabel() + ax.get_ylabel()
             assert ("95 % intervals" in words) == there, draw.__name__
-            assert draw is plots.force or any(type(c).__name__ == "ErrorbarContainer" for c in ax.containers) == there
+            assert (
+                draw is plots.force
+                or any(type(c).__name__ == "ErrorbarContainer" for c in ax.containers) == there
+            )
             plt.close("all")
 
 
@@ -185,7 +198,9 @@ def test_where_there_are_none():
     with pytest.raises(ValueError, match="unless all factors are anova.*takes a background or a baseline"):
         riesz.Explainer(fitted(), covariance=True)
     with pytest.raises(ValueError, match="adds up 2 models"):
-        riesz.Explainer(VotingRegressor([("a", SVR(gamma=1)), ("b", SVR(gamma=2))]).fit(X, y), BACKGROUND, covariance=True)
+        riesz.Explainer(
+            VotingRegressor([("a", SVR(gamma=1)), ("b", SVR(gamma=2))]).fit(X, y), BACKGROUND, covariance=True
+        )
     with pytest.raises(ValueError, match="Beta-Shapley"):
         riesz.Explainer(fitted(), BACKGROUND, covariance=True, index="k-SII")(ROWS)
     found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
@@ -196,7 +211,8 @@ def test_where_there_are_none():
 
 
 def of_mixtures(found, predict, rows=ROWS):
-    """Compares with what a process says of the sums over all coalitions; ``predict`` gives its covariance at rows."""
+    """Compares with what a process says of the sums over all coalitions; ``predict`` gives its covariance at
+    rows."""
     for i, row in enumerate(rows):
         at, weights = mixtures(row, BACKGROUND)
         truth = weights @ predict(at) @ weights.T
@@ -209,11 +225,18 @@ def test_processes_of_scikit_learn():
     from sklearn.gaussian_process.kernels import ConstantKernel
 
     kernel = ConstantKernel(2.0) * Gaussian([1.5, 2.0, 1.0, 3.0]) + ConstantKernel(0.5) * Gaussian(3.0)
-    model = GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True).fit(X[:120], y[:120])
-    of_mixtures(riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS), lambda at: model.predict(at, return_cov=True)[1])
+    model = GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True).fit(
+        X[:120], y[:120]
+    )
+    of_mixtures(
+        riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS),
+        lambda at: model.predict(at, return_cov=True)[1],
+    )
     # Two targets, in units of their own, and a pipeline.
     both = np.column_stack([y, -3 * y])[:120]
-    scaled = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True))
+    scaled = make_pipeline(
+        StandardScaler(), GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True)
+    )
     scaled.fit(X[:120], both)
     found = riesz.Explainer(scaled, BACKGROUND, covariance=True)(ROWS)
     of_mixtures(found[..., 1], lambda at: scaled.predict(at, return_cov=True)[1][:, :, 1])
@@ -229,7 +252,9 @@ def test_processes_of_scikit_learn():
 
 
 def test_refits_say_how_far_values_vary(tmp_path):
-    model = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True, bootstrap=60, bootstrap_seed=3).fit(X[:80], y[:80])
+    model = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True, bootstrap=60, bootstrap_seed=3).fit(
+        X[:80], y[:80]
+    )
     for background in (BACKGROUND, None):
         found = riesz.Explainer(model, background, covariance=True)(ROWS)
         assert found.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3} and (found.sd > 0).all()
@@ -266,7 +291,11 @@ def test_estimators_are_fitted_again(tmp_path):
         assert found.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
         rng, values = np.random.default_rng(0), []
         for _ in range(60):
-            strata = [np.arange(80)] if target is y else [np.flatnonzero(target[:80] == name) for name in ("high", "low")]
+            strata = (
+                [np.arange(80)]
+                if target is y
+                else [np.flatnonzero(target[:80] == name) for name in ("high", "low")]
+            )
             drawn = np.concatenate([rng.choice(rows, size=len(rows)) for rows in strata])
             refit = clone(plain).fit(X[drawn], target[drawn])
             values.append(riesz.Explainer(refit, BACKGROUND)(ROWS).values)
@@ -292,9 +321,9 @@ def test_the_jackknife_leaves_out_rows():
     assert found.sure_by == {"kind": "jackknife", "rows": 30}
     without = np.array(
         [
-            riesz.Explainer(riesz.KernelRidge(**settings).fit(*(np.delete(a[:30], i, axis=0) for a in (X, y))), BACKGROUND)(
-                ROWS
-            ).values
+            riesz.Explainer(
+                riesz.KernelRidge(**settings).fit(*(np.delete(a[:30], i, axis=0) for a in (X, y))), BACKGROUND
+            )(ROWS).values
             for i in range(30)
         ]
     )
@@ -305,7 +334,8 @@ def test_the_jackknife_leaves_out_rows():
 
 
 def test_the_observational_game_is_as_sure_as_draws():
-    """Coalitions are worth what embeddings make of values of f at mixed rows, whose joint posterior is known."""
+    """Coalitions are worth what embeddings make of values of f at mixed rows, whose joint posterior is
+    known."""
     model = fitted(X[:40], y[:40])
     game = riesz.Observational(ridge=0.1, conditioning_kernel=RBF(1.5))
     reference = BACKGROUND
@@ -357,8 +387,12 @@ def test_shares_of_the_variance():
         assert np.isclose(found.base_values[i], worth[0])
     pytest.importorskip("matplotlib")
     riesz.plots.waterfall(found[0])
-    scaled = make_pipeline(StandardScaler(), riesz.GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None)).fit(X, y)
-    found = riesz.Explainer(scaled, BACKGROUND[:2], covariance=True, groups={"both": [1, 2]}).variance_shares(ROWS)
+    scaled = make_pipeline(
+        StandardScaler(), riesz.GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None)
+    ).fit(X, y)
+    found = riesz.Explainer(scaled, BACKGROUND[:2], covariance=True, groups={"both": [1, 2]}).variance_shares(
+        ROWS
+    )
     assert found.feature_names == ["x0", "both", "x3"]
     assert np.allclose(found.predictions, scaled.predict(ROWS, return_std=True)[1] ** 2, rtol=1e-8)
     with pytest.raises(ValueError, match="covariance=True"):
@@ -368,7 +402,8 @@ def test_shares_of_the_variance():
 
 
 def test_a_functional_game_that_projects():
-    """Of ANOVA factors the functional game is the mean over absent columns, of the process as of its posterior mean."""
+    """Of ANOVA factors the functional game is the mean over absent columns, of the process as of its
+    posterior mean."""
     rows = 3.0 + 2.0 * X[:40, :2]
     kernel = ANOVA([1.5, 3.0], variance=2.0, center="mean", scale="std")
     model = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(rows, y[:40])

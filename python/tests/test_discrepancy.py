@@ -23,7 +23,9 @@ def mmd(K, n, estimator):
     if estimator == "biased":
         return X.mean() + Z.mean() - 2 * XZ.mean()
     if estimator == "unbiased":
-        return (X.sum() - np.trace(X)) / (n * (n - 1)) + (Z.sum() - np.trace(Z)) / (m * (m - 1)) - 2 * XZ.mean()
+        return (
+            (X.sum() - np.trace(X)) / (n * (n - 1)) + (Z.sum() - np.trace(Z)) / (m * (m - 1)) - 2 * XZ.mean()
+        )
     first, second = np.arange(0, min(n, m) // 2 * 2, 2), np.arange(1, min(n, m) // 2 * 2, 2)
     return (X[first, second] + Z[first, second] - XZ[first, second] - XZ[second, first]).mean()
 
@@ -51,7 +53,9 @@ def shapley(d, value):
 
 
 def gram(rows, columns, scale):
-    return rbf_kernel(rows[:, columns], gamma=1 / (2 * scale**2)) if columns else np.ones((len(rows), len(rows)))
+    return (
+        rbf_kernel(rows[:, columns], gamma=1 / (2 * scale**2)) if columns else np.ones((len(rows), len(rows)))
+    )
 
 
 @pytest.fixture
@@ -76,14 +80,20 @@ def test_hsic_follows_its_definition(samples, estimator):
     X, _ = samples
     Y = np.column_stack([X[:, 0] * X[:, 1], X[:, 2]])
     L = gram(Y, [0, 1], 0.9)
-    options = dict(kernel=RBF(1.7), target_kernel=RBF(0.9), factors="product", estimator=estimator, permutations=0)
+    options = dict(
+        kernel=RBF(1.7), target_kernel=RBF(0.9), factors="product", estimator=estimator, permutations=0
+    )
     found = riesz.hsic_test(X, Y, **options)
-    np.testing.assert_allclose(found.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15)
+    np.testing.assert_allclose(
+        found.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15
+    )
     # The same statistic, shared out to the other side.
     other = riesz.hsic_test(X, Y, side="Y", **options)
     assert other.statistic == pytest.approx(found.statistic, rel=1e-12) and len(other.values) == 2
     K = gram(X, [0, 1, 2, 3], 1.7)
-    np.testing.assert_allclose(other.values, shapley(2, lambda S: hsic(gram(Y, S, 0.9), K, estimator)), atol=1e-15)
+    np.testing.assert_allclose(
+        other.values, shapley(2, lambda S: hsic(gram(Y, S, 0.9), K, estimator)), atol=1e-15
+    )
 
 
 def test_the_pvalue_is_that_of_a_plain_permutation_test(samples):
@@ -111,12 +121,16 @@ def test_diabetes_by_sex_is_as_published():
     distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(2))
     kernel = RBF(np.median(distances[np.triu_indices(len(X), 1)]))
     found = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
-    published = dict(s3=0.0232, s4=0.0162, bp=0.0081, s6=0.0046, age=0.0036, s5=0.0018, s2=0.0003, bmi=-0.0016, s1=-0.0023)
+    published = dict(
+        s3=0.0232, s4=0.0162, bp=0.0081, s6=0.0046, age=0.0036, s5=0.0018, s2=0.0003, bmi=-0.0016, s1=-0.0023
+    )
     frame = found.to_frame().set_index("feature")
     assert list(frame["value"].sort_values(ascending=False).index) == list(published)
     np.testing.assert_allclose(frame.loc[list(published), "value"], list(published.values()), atol=6e-5)
     assert found.statistic == pytest.approx(0.0538, abs=5e-5) and found.pvalue == pytest.approx(1 / 1001)
-    assert (frame.loc[["s3", "s4", "bp", "s6"], "adjusted_pvalue"] < 0.01).all() and frame.loc["bmi", "adjusted_pvalue"] > 0.5
+    assert (frame.loc[["s3", "s4", "bp", "s6"], "adjusted_pvalue"] < 0.01).all() and frame.loc[
+        "bmi", "adjusted_pvalue"
+    ] > 0.5
     assert "s3" in found.summary() and "s3" in repr(found) and "<table>" in found._repr_html_()
 
 
@@ -127,13 +141,17 @@ def test_orthogonal_factors_follow_their_definition(samples, estimator):
     H = np.eye(len(pooled)) - 1 / len(pooled)
     centred = [H @ gram(pooled, [j], 1.7) @ H for j in range(4)]
     centred = [K / np.diag(K).mean() for K in centred]
-    pairs = {(j, k): mmd(centred[j] * centred[k], n, estimator) for j, k in itertools.combinations(range(4), 2)}
+    pairs = {
+        (j, k): mmd(centred[j] * centred[k], n, estimator) for j, k in itertools.combinations(range(4), 2)
+    }
     alone = [mmd(K, n, estimator) for K in centred]
     found = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, permutations=99, interactions=True)
     assert found.statistic == pytest.approx(sum(alone) + sum(pairs.values()), abs=1e-13)
     np.testing.assert_allclose(found.alone, alone, atol=1e-13)
     np.testing.assert_allclose(
-        found.values, [alone[j] + sum(v for pair, v in pairs.items() if j in pair) / 2 for j in range(4)], atol=1e-13
+        found.values,
+        [alone[j] + sum(v for pair, v in pairs.items() if j in pair) / 2 for j in range(4)],
+        atol=1e-13,
     )
     for (j, k), value in pairs.items():
         assert found.interactions[j, k] == pytest.approx(value / 2, abs=1e-13)
@@ -180,9 +198,14 @@ def test_lazy_frames_are_collected(data):
 
 def test_decimal_commas_are_not_levels():
     frame = pandas.DataFrame({"a": ["0,5", "1,25", "3"] * 10, "b": range(30)})
-    with pytest.raises(ValueError, match=r"column 'a' holds numbers with decimal commas \(row 0 \(from 0\) is '0,5'\)"):
+    with pytest.raises(
+        ValueError, match=r"column 'a' holds numbers with decimal commas \(row 0 \(from 0\) is '0,5'\)"
+    ):
         riesz.hsic_test(frame, range(30))
-    assert riesz.hsic_test(frame.astype({"a": "category"}), range(30), permutations=9).feature_names == ["a", "b"]
+    assert riesz.hsic_test(frame.astype({"a": "category"}), range(30), permutations=9).feature_names == [
+        "a",
+        "b",
+    ]
 
 
 def test_classes_and_what_is_given():
@@ -236,7 +259,10 @@ def test_pictures_are_drawn(samples, tmp_path):
         (lambda X, Z: riesz.mmd_test(X, Z[:, :2]), "columns"),
         (lambda X, Z: riesz.mmd_test(X, Z[:1]), "at least 2 rows are needed"),
         (lambda X, Z: riesz.mmd_test(X, np.where(Z > 1, np.nan, Z)), "nan"),
-        (lambda X, Z: riesz.mmd_test(X, Z, estimator="exact"), "it is 'unbiased', 'biased', 'linear' or 'block'"),
+        (
+            lambda X, Z: riesz.mmd_test(X, Z, estimator="exact"),
+            "it is 'unbiased', 'biased', 'linear' or 'block'",
+        ),
         (lambda X, Z: riesz.mmd_test(X, Z, estimator="block"), "block_size = None"),
         (lambda X, Z: riesz.mmd_test(X, Z, block_size=4), "leave it out"),
         (lambda X, Z: riesz.mmd_test(X, Z, permutations=-1), "a whole number from 0"),

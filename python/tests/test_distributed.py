@@ -45,7 +45,12 @@ def data(tmp_path):
     return write(tmp_path / "data", table(), 2, 300)
 
 
-OPTIONS = {"landmarks": 60, "kernel": "rbf(a, b, c) * categorical(city)", "alpha": 0.1, "sample_weight": "weight"}
+OPTIONS = {
+    "landmarks": 60,
+    "kernel": "rbf(a, b, c) * categorical(city)",
+    "alpha": 0.1,
+    "sample_weight": "weight",
+}
 
 
 def same(fit, other):
@@ -74,7 +79,11 @@ def test_it_is_the_exact_fit_with_these_landmarks(data):
     said = fit.expansion.predict(rows[["a", "b", "c", "city"]])
     assert np.abs(said - truth).max() < 1e-7
     bounds = fit.bounds(rows[["a", "b", "c", "city"]])
-    assert bounds.shape == (6000, 1) and (np.abs(said - truth) <= bounds[:, 0] + 1e-8).all() and bounds.max() < 1e-3
+    assert (
+        bounds.shape == (6000, 1)
+        and (np.abs(said - truth) <= bounds[:, 0] + 1e-8).all()
+        and bounds.max() < 1e-3
+    )
     model = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]].iloc[:4])
     assert model.certificate.holds
 
@@ -98,12 +107,15 @@ def decoded(expansion):
 
 
 def gram(expansion, rows):
-    """The kernel of rows with the landmarks, through models of one coefficient each would be slow: by its definition."""
+    """The kernel of rows with the landmarks, through models of one coefficient each would be slow: by its
+    definition."""
     points = pd_points(expansion)
     scales = dict(zip("abc", lengths(expansion)))
     out = np.ones((len(rows), len(points)))
     for name, scale in scales.items():
-        out *= np.exp(-0.5 * ((rows[name].to_numpy()[:, None] - points[name].to_numpy().astype(float)) / scale) ** 2)
+        out *= np.exp(
+            -0.5 * ((rows[name].to_numpy()[:, None] - points[name].to_numpy().astype(float)) / scale) ** 2
+        )
     return out * kind(rows["city"].to_numpy()[:, None] == points["city"].to_numpy(), expansion)
 
 
@@ -160,7 +172,9 @@ def test_a_process_knows_how_sure_it_is(data):
     mu, noise = fit.expansion.intercept[0], fit.alpha
     A = P + K.T @ K / noise
     truth = mu + N @ np.linalg.solve(A, K.T @ (rows["y"].to_numpy() - mu)) / noise
-    variance = scale - (N * np.linalg.solve(P, N.T).T).sum(axis=1) + (N * np.linalg.solve(A, N.T).T).sum(axis=1)
+    variance = (
+        scale - (N * np.linalg.solve(P, N.T).T).sum(axis=1) + (N * np.linalg.solve(A, N.T).T).sum(axis=1)
+    )
     assert np.abs(mean - truth).max() < 1e-3 and np.abs(sd / np.sqrt(variance) - 1).max() < 0.03
     assert fit.bounds(new) is None and 0.1 < noise < 2.0
     with pytest.raises(ValueError, match="sample_weight"):
@@ -185,7 +199,9 @@ def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
     (own,) = folder.iterdir()
     assert len(list(own.glob("unit-*.stat"))) == 5 and not list(own.glob(".riesz-*"))
     read.clear()
-    monkeypatch.setattr(distributed._data.Data, "rows", lambda self, unit: (read.append(unit), rows_of(self, unit))[1])
+    monkeypatch.setattr(
+        distributed._data.Data, "rows", lambda self, unit: (read.append(unit), rows_of(self, unit))[1]
+    )
     assert same(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder))
     # Five units were missing, and all residuals.
     assert len(read) == 5 + 10
@@ -205,10 +221,14 @@ def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
 
 
 def test_kernels_without_a_bound_are_looked_at_first(data):
-    fit = distributed.fit(data, "y", landmarks=30, kernel="rbf(a, b, c) + linear(a)", alpha=0.5, features=["a", "b", "c"])
+    fit = distributed.fit(
+        data, "y", landmarks=30, kernel="rbf(a, b, c) + linear(a)", alpha=0.5, features=["a", "b", "c"]
+    )
     rows = table().to_pandas()
     said = fit.expansion.predict(rows[["a", "b", "c"]])
-    assert np.corrcoef(said, rows["y"])[0, 1] > 0.8 and fit.bounds(rows[["a", "b", "c"]].iloc[:100]).max() < 1e-3
+    assert (
+        np.corrcoef(said, rows["y"])[0, 1] > 0.8 and fit.bounds(rows[["a", "b", "c"]].iloc[:100]).max() < 1e-3
+    )
 
 
 def test_files_that_are_written_again_are_other_files(data, tmp_path):
@@ -223,13 +243,19 @@ def test_files_that_are_written_again_are_other_files(data, tmp_path):
 
 
 def test_bounds_count_what_predictions_are_rounded_by(tmp_path):
-    """Targets near 1e9, whose last digits are all that differs: against long doubles with the same landmarks."""
+    """Targets near 1e9, whose last digits are all that differs: against long doubles with the same
+    landmarks."""
     rng = np.random.default_rng(4)
     x = rng.normal(size=(600, 2))
     y = 1e9 + np.sin(x[:, 0]) + 0.1 * rng.normal(size=600)
     pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": y}), tmp_path / "rows.parquet")
     fit = distributed.fit(
-        tmp_path / "rows.parquet", "y", landmarks=20, kernel="rbf(lengthscale=1)", alpha=10.0, standardise=False
+        tmp_path / "rows.parquet",
+        "y",
+        landmarks=20,
+        kernel="rbf(lengthscale=1)",
+        alpha=10.0,
+        standardise=False,
     )
     Z = fit.expansion.points
     L = np.longdouble
@@ -300,7 +326,8 @@ def set_unit():
 
 
 class Killing:
-    """A client's engine whose unit 5 waits until its worker was killed, which the test does when it has been told who it is."""
+    """A client's engine whose unit 5 waits until its worker was killed, which the test does when it has been
+    told who it is."""
 
     threads = 1
 
@@ -366,14 +393,19 @@ def classes(tmp_path):
 
 
 def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, client):
-    """Against scikit-learn's on the features that make the same penalty, and on Dask, where workers die in every pass."""
+    """Against scikit-learn's on the features that make the same penalty, and on Dask, where workers die in
+    every pass."""
     from sklearn.linear_model import LogisticRegression
 
     options = OPTIONS | {"model": "klr", "alpha": 0.3}
     fit = distributed.fit(classes, "where", **options)
     rows = pd_rows(classes)
     model = fit.expansion
-    assert model.classes == ["far", "near"] and fit.statistics is None and fit.bounds(rows[model.feature_names].iloc[:3]) is None
+    assert (
+        model.classes == ["far", "near"]
+        and fit.statistics is None
+        and fit.bounds(rows[model.feature_names].iloc[:3]) is None
+    )
     scores = model.predict(rows[model.feature_names])
     lower = np.linalg.cholesky(gram(model, pd_points(model)))
     features = np.linalg.solve(lower, gram(model, rows).T).T
@@ -392,7 +424,8 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
 
 
 def test_a_process_of_classes_is_scikit_learns(classes, client):
-    """With all rows as landmarks, whose probabilities scikit-learn integrates to three digits; and on Dask the same bits."""
+    """With all rows as landmarks, whose probabilities scikit-learn integrates to three digits; and on Dask
+    the same bits."""
     from sklearn.gaussian_process import GaussianProcessClassifier
     from sklearn.gaussian_process.kernels import RBF
 
@@ -400,7 +433,9 @@ def test_a_process_of_classes_is_scikit_learns(classes, client):
     numbers = ["a", "b"]
     other = GaussianProcessClassifier(2.0 * RBF(0.7), optimizer=None).fit(rows[numbers], rows["where"])
     kernel = riesz.kernels.Constant(2.0) * riesz.kernels.RBF(0.7)
-    own = riesz.GaussianProcessClassifier(kernel, optimizer=None, landmarks=300).fit(rows[numbers], rows["where"])
+    own = riesz.GaussianProcessClassifier(kernel, optimizer=None, landmarks=300).fit(
+        rows[numbers], rows["where"]
+    )
     new = pd_rows(classes).iloc[300:600][numbers]
     assert np.abs(own.predict_proba(new) - other.predict_proba(new)).max() < 1e-3
     assert own.log_marginal_likelihood_value_ == pytest.approx(other.log_marginal_likelihood_value_, abs=1e-3)
@@ -419,7 +454,12 @@ def test_an_index_of_pandas_is_no_column(tmp_path):
     rows.sort_values("y").to_parquet(tmp_path / "sorted.parquet")
     assert "__index_level_0__" in pq.read_schema(tmp_path / "sorted.parquet").names
     options = OPTIONS | {"kernel": "rbf * categorical"}
-    assert distributed.fit(tmp_path / "sorted.parquet", "y", **options).expansion.feature_names == ["a", "b", "c", "city"]
+    assert distributed.fit(tmp_path / "sorted.parquet", "y", **options).expansion.feature_names == [
+        "a",
+        "b",
+        "c",
+        "city",
+    ]
 
 
 def test_classes_are_named_whatever_they_are(tmp_path):
@@ -427,14 +467,20 @@ def test_classes_are_named_whatever_they_are(tmp_path):
     rows = table(1500, seed=4)
     far = rows["y"].to_numpy() > 0.5
     for k, (values, names) in enumerate([(far, ["false", "true"]), (np.where(far, 10, 9), ["9", "10"])]):
-        folder = write(tmp_path / str(k), rows.drop_columns(["y"]).append_column("where", pa.array(values)), 1, 1500)
+        folder = write(
+            tmp_path / str(k), rows.drop_columns(["y"]).append_column("where", pa.array(values)), 1, 1500
+        )
         assert distributed.fit(folder, "where", **OPTIONS | {"model": "klr"}).expansion.classes == names
     odd = np.where(far, 1.0, 2.0)
     odd[700] = np.nan
     null = pa.array(["far" if f else "near" for f in far]).to_pylist()
     null[30] = None
     same = np.full(1500, "far")
-    for values, message in [(odd, "nan in row 701"), (pa.array(null), "empty in row 31"), (same, "one value only")]:
+    for values, message in [
+        (odd, "nan in row 701"),
+        (pa.array(null), "empty in row 31"),
+        (same, "one value only"),
+    ]:
         table_ = rows.drop_columns(["y"]).append_column("where", pa.array(values))
         pq.write_table(table_, tmp_path / "odd.parquet")
         with pytest.raises(ValueError, match=message):
@@ -473,7 +519,9 @@ def test_explanations_are_whole_and_the_same(data, tmp_path, client):
     assert out.rows == 6000 and out.made == 10 and (tmp_path / "here" / "_SUCCESS").exists()
     rows = table().to_pandas()
     truth = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]])
-    found = pa.concat_tables([pq.read_table(tmp_path / "here" / part["name"]) for part in out.parts]).to_pandas()
+    found = pa.concat_tables(
+        [pq.read_table(tmp_path / "here" / part["name"]) for part in out.parts]
+    ).to_pandas()
     assert (found["row"] == np.arange(6000)).all()
     assert np.array_equal(found[["a", "b", "c", "city"]].to_numpy(), np.asarray(truth.values))
     assert all(part["residual"] <= part["bound"] for part in out.parts)
@@ -489,7 +537,10 @@ def test_explanations_are_whole_and_the_same(data, tmp_path, client):
     assert again.made == 2 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
     assert again.parts == out.parts
     single = distributed.explain(fit, data, tmp_path / "single", float32=True)
-    assert single.made == 10 and pq.read_schema(tmp_path / "single" / "part-00000.parquet").field("a").type == pa.float32()
+    assert (
+        single.made == 10
+        and pq.read_schema(tmp_path / "single" / "part-00000.parquet").field("a").type == pa.float32()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -499,7 +550,9 @@ def session():
 
     os.environ["SPARK_LOCAL_IP"], os.environ["PYSPARK_PYTHON"] = "127.0.0.1", sys.executable
     # Its workers have to find what this file hands them.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    )
     # A task that fails is tried again.
     made = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
     made = made.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
@@ -538,9 +591,17 @@ def test_spark_says_the_same(data, tmp_path, session):
     assert same(here, distributed.fit(data, "y", **OPTIONS, engine=session))
     (tmp_path / "marks").mkdir()
     assert same(
-        here, distributed.fit(data, "y", **OPTIONS, engine=Failing(session, tmp_path / "marks"), checkpoint=tmp_path / "work")
+        here,
+        distributed.fit(
+            data, "y", **OPTIONS, engine=Failing(session, tmp_path / "marks"), checkpoint=tmp_path / "work"
+        ),
     )
-    assert {mark.name for mark in (tmp_path / "marks").iterdir()} == {"levels", "survey", "statistics", "pass"}
+    assert {mark.name for mark in (tmp_path / "marks").iterdir()} == {
+        "levels",
+        "survey",
+        "statistics",
+        "pass",
+    }
     distributed.explain(here, data, tmp_path / "here")
     distributed.explain(here, data, tmp_path / "there", engine=session)
     assert parts_of(tmp_path / "there") == parts_of(tmp_path / "here")

@@ -1,4 +1,5 @@
-"""Effects from one table: the numbers are the library's; that Python asks, answers, keeps and refuses is tested here."""
+"""Effects from one table: the numbers are the library's; that Python asks, answers, keeps and refuses is
+tested here."""
 
 import pickle
 import warnings
@@ -19,7 +20,12 @@ def table(n=120, seed=1):
     z = rng.normal(size=n)
     x = z + rng.normal(size=n)
     return pd.DataFrame(
-        {"z": z, "x": x, "site": np.where(rng.random(n) < 0.5, "a", "b"), "y": 1.5 * x - 2 * z + 0.5 * rng.normal(size=n)}
+        {
+            "z": z,
+            "x": x,
+            "site": np.where(rng.random(n) < 0.5, "a", "b"),
+            "y": 1.5 * x - 2 * z + 0.5 * rng.normal(size=n),
+        }
     )
 
 
@@ -111,7 +117,9 @@ def test_treatments_in_time(plan):
 
 def test_explanations_and_experiments(model):
     why = model.explain([0.5, 1.0])
-    np.testing.assert_allclose(why.base_values[0] + why.values.sum(axis=1), model.effect([0.5, 1.0]).mean, atol=1e-9)
+    np.testing.assert_allclose(
+        why.base_values[0] + why.values.sum(axis=1), model.effect([0.5, 1.0]).mean, atol=1e-9
+    )
     assert model.worth(1.0, baseline=0.0)["study 1"] > 0
     with pytest.raises(ValueError, match="the effect is from one table"):
         model.explain_mediators(0.5)
@@ -142,7 +150,11 @@ def test_two_classes_are_probabilities():
 @pytest.mark.parametrize(
     ("change", "given", "words"),
     [
-        (lambda data: data.drop(columns="y"), {}, "one data frame that has treatment and outcome, of which 'y' is no column"),
+        (
+            lambda data: data.drop(columns="y"),
+            {},
+            "one data frame that has treatment and outcome, of which 'y' is no column",
+        ),
         (lambda data: data.to_numpy(), {}, "whose columns have no names"),
         (lambda data: data.assign(x=1.0), {}, "x is the same in all 120 rows"),
         (lambda data: data.head(4), {}, "at least 5"),
@@ -177,7 +189,9 @@ def test_dowhy_and_econml_agree(model):
         warnings.simplefilter("ignore")
         asked = dowhy.CausalModel(data, treatment="x", outcome="y", graph="digraph {z -> x; z -> y; x -> y}")
         found = asked.identify_effect(proceed_when_unidentifiable=True)
-        linear = asked.estimate_effect(found, method_name="backdoor.linear_regression", control_value=0, treatment_value=1).value
+        linear = asked.estimate_effect(
+            found, method_name="backdoor.linear_regression", control_value=0, treatment_value=1
+        ).value
         forest = dml.LinearDML(random_state=0).fit(data["y"], data["x"], W=data[["z"]]).const_marginal_ate()
     own = model.effect(1.0, baseline=0.0)
     for other in (float(linear), float(np.ravel(forest)[0])):

@@ -1,4 +1,5 @@
-"""Models that are made of others, against their own predictions, and enumeration of all coalitions with these."""
+"""Models that are made of others, against their own predictions, and enumeration of all coalitions with
+these."""
 
 import pickle
 
@@ -67,13 +68,19 @@ REGRESSORS = {
     "bagging": ensemble.BaggingRegressor(SVR(), 4, random_state=0),
     "bagging of one kernel": ensemble.BaggingRegressor(KRR, 4, random_state=0),
     "bagging over columns": ensemble.BaggingRegressor(SVR(), 4, max_features=2, random_state=0),
-    "bagging over columns, drawn twice": ensemble.BaggingRegressor(SCALED, 3, bootstrap_features=True, random_state=0),
+    "bagging over columns, drawn twice": ensemble.BaggingRegressor(
+        SCALED, 3, bootstrap_features=True, random_state=0
+    ),
     "voting": ensemble.VotingRegressor(
         [("a", SCALED), ("b", KRR), ("c", "drop"), ("d", linear_model.Ridge())], weights=[1, 3, 7, 2]
     ),
     "stacking": ensemble.StackingRegressor([("a", SCALED), ("b", KRR)]),
-    "stacking, passed through": ensemble.StackingRegressor([("a", SVR()), ("b", KRR)], linear_model.Ridge(), passthrough=True),
-    "pipeline of a sum": make_pipeline(StandardScaler(), ensemble.VotingRegressor([("a", SVR()), ("b", SCALED)])),
+    "stacking, passed through": ensemble.StackingRegressor(
+        [("a", SVR()), ("b", KRR)], linear_model.Ridge(), passthrough=True
+    ),
+    "pipeline of a sum": make_pipeline(
+        StandardScaler(), ensemble.VotingRegressor([("a", SVR()), ("b", SCALED)])
+    ),
     "a search for a target's bagging": GridSearchCV(
         target_through(StandardScaler(), ensemble.BaggingRegressor(SVR(), 3, random_state=0)),
         {"regressor__n_estimators": [2, 3]},
@@ -90,11 +97,15 @@ def test_regressors(name, data):
     model = model.fit(X, y) if name != "frozen" else FrozenEstimator(clone(KRR).fit(X, y))
     explainer = riesz.Explainer(model, X[:7])
     explanation = explainer(X[20:23])
-    assert explainer.exactness == "exact" and explanation.certificate.holds and explanation.output_names == ["y"]
+    assert (
+        explainer.exactness == "exact" and explanation.certificate.holds and explanation.output_names == ["y"]
+    )
     for i, x in enumerate(X[20:23]):
         np.testing.assert_allclose(explanation.values[i], interventional(model.predict, x, X[:7]), atol=1e-8)
     np.testing.assert_allclose(explanation.predictions, model.predict(X[20:23]), rtol=1e-10)
-    np.testing.assert_allclose(explanation.base_values + explanation.values.sum(axis=1), explanation.predictions, rtol=1e-12)
+    np.testing.assert_allclose(
+        explanation.base_values + explanation.values.sum(axis=1), explanation.predictions, rtol=1e-12
+    )
     again = pickle.loads(pickle.dumps(explainer))(X[20:23])
     np.testing.assert_array_equal(again.values, explanation.values)
 
@@ -110,19 +121,24 @@ CLASSIFIERS = {
     "one vs rest": multiclass.OneVsRestClassifier(SVM),
     "bagging of linear ones": ensemble.BaggingClassifier(LinearSVC(max_iter=100_000), 3, random_state=0),
     "stacking of linear ones": ensemble.StackingClassifier(
-        [("a", LinearSVC(max_iter=100_000)), ("b", linear_model.RidgeClassifier())], linear_model.LogisticRegression(), cv=2
+        [("a", LinearSVC(max_iter=100_000)), ("b", linear_model.RidgeClassifier())],
+        linear_model.LogisticRegression(),
+        cv=2,
     ),
 }
 TWO_CLASSES = {
     "bagging": ensemble.BaggingClassifier(SVM, 3, random_state=0),
-    "stacking": ensemble.StackingClassifier([("a", SVM), ("b", SVC())], linear_model.LogisticRegression(), cv=2),
+    "stacking": ensemble.StackingClassifier(
+        [("a", SVM), ("b", SVC())], linear_model.LogisticRegression(), cv=2
+    ),
     "tuned threshold": TunedThresholdClassifierCV(SVM, cv=2),
     "fixed threshold": FixedThresholdClassifier(SVM, threshold=0.3),
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [(name, 2) for name in [*CLASSIFIERS, *TWO_CLASSES]] + [(name, 3) for name in CLASSIFIERS]
+    ("name", "count"),
+    [(name, 2) for name in [*CLASSIFIERS, *TWO_CLASSES]] + [(name, 3) for name in CLASSIFIERS],
 )
 def test_classifiers_explain_their_decision_functions(name, count, data):
     X, y = data
@@ -132,9 +148,13 @@ def test_classifiers_explain_their_decision_functions(name, count, data):
     assert explanation.certificate.holds
     pairs = ["a vs b", "a vs c", "b vs c"] if name == "search" else ["a", "b", "c"]
     assert explanation.output_names == (["b"] if count == 2 else pairs)
-    np.testing.assert_allclose(explanation.predictions, model.decision_function(X[20:22]), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        explanation.predictions, model.decision_function(X[20:22]), rtol=1e-9, atol=1e-9
+    )
     for i, x in enumerate(X[20:22]):
-        np.testing.assert_allclose(explanation.values[i], interventional(model.decision_function, x, X[:6]), atol=1e-9)
+        np.testing.assert_allclose(
+            explanation.values[i], interventional(model.decision_function, x, X[:6]), atol=1e-9
+        )
 
 
 def test_one_a_pair_and_of_several_targets(data):
@@ -155,12 +175,16 @@ def test_one_a_pair_and_of_several_targets(data):
     assert explanation.output_names == ["y0", "y1", "y2"]
     np.testing.assert_allclose(explanation.predictions, model.predict(X[:3]), atol=1e-10)
     np.testing.assert_allclose(explanation.values[0], interventional(model.predict, X[0], X[:6]), atol=1e-9)
-    scaled = compose.TransformedTargetRegressor(multioutput.MultiOutputRegressor(SVR()), transformer=StandardScaler()).fit(X, Y)
+    scaled = compose.TransformedTargetRegressor(
+        multioutput.MultiOutputRegressor(SVR()), transformer=StandardScaler()
+    ).fit(X, Y)
     explanation = riesz.Explainer(scaled, X[:6])(X[:3])
     np.testing.assert_allclose(explanation.values[0], interventional(scaled.predict, X[0], X[:6]), atol=1e-9)
     linear = linear_model.Ridge().fit(X, Y)
     np.testing.assert_allclose(
-        riesz.Explainer(linear, X[:6])(X[:1]).values[0], interventional(linear.predict, X[0], X[:6]), atol=1e-10
+        riesz.Explainer(linear, X[:6])(X[:1]).values[0],
+        interventional(linear.predict, X[0], X[:6]),
+        atol=1e-10,
     )
 
     model = ensemble.BaggingClassifier(SVC(), 3, random_state=0).fit(X, labels)
@@ -172,8 +196,18 @@ def test_one_a_pair_and_of_several_targets(data):
 
     model = multioutput.MultiOutputClassifier(SVC()).fit(X, np.column_stack([labels == "a", labels]))
     explanation = riesz.Explainer(model, X[:6])(X[:3])
-    assert explanation.output_names == ["y0: True", "y1: a vs b", "y1: a vs c", "y1: b vs c", "y1: a", "y1: b", "y1: c"]
-    np.testing.assert_allclose(explanation.predictions[:, 0], model.estimators_[0].decision_function(X[:3]), atol=1e-10)
+    assert explanation.output_names == [
+        "y0: True",
+        "y1: a vs b",
+        "y1: a vs c",
+        "y1: b vs c",
+        "y1: a",
+        "y1: b",
+        "y1: c",
+    ]
+    np.testing.assert_allclose(
+        explanation.predictions[:, 0], model.estimators_[0].decision_function(X[:3]), atol=1e-10
+    )
     labels_of_two = np.column_stack([labels == "a", labels == "b"]).astype(int)
     explanation = riesz.Explainer(multiclass.OneVsRestClassifier(SVC()).fit(X, labels_of_two), X[:6])(X[:3])
     assert explanation.output_names == ["0", "1"]
@@ -186,7 +220,9 @@ def test_calibrated_classifiers_explain_the_mean_decision(data):
         explainer = riesz.Explainer(model, X[:6])
         explanation = explainer(X)
         assert "before it is calibrated" in repr(explainer) and explanation.certificate.holds
-        decide = lambda rows: np.mean([part.estimator.decision_function(rows) for part in model.calibrated_classifiers_], axis=0)
+        decide = lambda rows: np.mean(
+            [part.estimator.decision_function(rows) for part in model.calibrated_classifiers_], axis=0
+        )
         assert len(model.calibrated_classifiers_) == members
         np.testing.assert_allclose(explanation.values[3], interventional(decide, X[3], X[:6]), atol=1e-9)
     # One decision function is calibrated to probabilities that grow with it.
@@ -205,10 +241,17 @@ def test_members_of_one_kernel_become_one_expansion(data):
     each = [riesz.Explainer(member, game="functional")(X[:2]).values for member in model.estimators_]
     np.testing.assert_allclose(together, np.mean(each, axis=0), atol=1e-9)
     bound = riesz.Explainer(model, X[:6]).robustness(0.01)
-    assert (bound <= np.mean([riesz.Explainer(member, X[:6]).robustness(0.01) for member in model.estimators_], axis=0)).all()
-    several = ensemble.VotingRegressor([(str(gamma), SVR(gamma=gamma)) for gamma in (0.1, 0.2, 0.3)]).fit(X, y)
+    assert (
+        bound
+        <= np.mean([riesz.Explainer(member, X[:6]).robustness(0.01) for member in model.estimators_], axis=0)
+    ).all()
+    several = ensemble.VotingRegressor([(str(gamma), SVR(gamma=gamma)) for gamma in (0.1, 0.2, 0.3)]).fit(
+        X, y
+    )
     bounds = [riesz.Explainer(member, X[:6]).robustness(0.01) for member in several.estimators_]
-    np.testing.assert_allclose(riesz.Explainer(several, X[:6]).robustness(0.01), np.mean(bounds, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(
+        riesz.Explainer(several, X[:6]).robustness(0.01), np.mean(bounds, axis=0), rtol=1e-9
+    )
     facts = riesz.Explainer(several, X[:6])(X[:1]).provenance.model
     assert "3 different ones" in facts["kernel"]
 
@@ -218,10 +261,13 @@ def test_bounds_of_sums_hold(data):
     rng = np.random.default_rng(7)
     for _ in range(100):
         members = [
-            (str(k), KernelRidge(kernel=k, gamma=g, alpha=1e-3)) for k, g in zip(["rbf", "laplacian"], rng.uniform(0.01, 2, 2))
+            (str(k), KernelRidge(kernel=k, gamma=g, alpha=1e-3))
+            for k, g in zip(["rbf", "laplacian"], rng.uniform(0.01, 2, 2))
         ]
         model = ensemble.VotingRegressor(members, weights=10.0 ** rng.uniform(-3, 3, 2))
-        model = target_through(StandardScaler(), model).fit(X, 10.0 ** rng.uniform(-3, 6) * y + 10.0 ** rng.uniform(-3, 6))
+        model = target_through(StandardScaler(), model).fit(
+            X, 10.0 ** rng.uniform(-3, 6) * y + 10.0 ** rng.uniform(-3, 6)
+        )
         explanation = riesz.Explainer(model, X[: rng.integers(1, 9)])(X[9:12])
         assert explanation.certificate.holds
         size = np.abs(explanation.predictions).max()
@@ -240,7 +286,11 @@ def test_frames_groups_and_categories(data):
         (TfidfVectorizer(), "city"),
     )
     members = [("a", make_pipeline(columns, SVR())), ("b", make_pipeline(columns, KRR))]
-    for model in (members[0][1], ensemble.VotingRegressor(members), ensemble.StackingRegressor(members, linear_model.Ridge())):
+    for model in (
+        members[0][1],
+        ensemble.VotingRegressor(members),
+        ensemble.StackingRegressor(members, linear_model.Ridge()),
+    ):
         model = clone(model).fit(frame, y)
         explanation = riesz.Explainer(model, frame[:6], groups={"pair": ["a", "b"]})(frame[20:22])
         assert explanation.feature_names == ["pair", "c", "d", "city"] and explanation.certificate.holds
@@ -248,7 +298,9 @@ def test_frames_groups_and_categories(data):
 
             def value(mask, row=frame.iloc[20 + i]):
                 mixed = frame[:6].copy()
-                for name in [c for on, own in zip(mask, [["a", "b"], ["c"], ["d"], ["city"]]) if on for c in own]:
+                for name in [
+                    c for on, own in zip(mask, [["a", "b"], ["c"], ["d"], ["city"]]) if on for c in own
+                ]:
                     mixed[name] = row[name]
                 return model.predict(mixed).mean()
 
@@ -258,7 +310,9 @@ def test_frames_groups_and_categories(data):
     model = make_pipeline(encoded, SVR()).fit(frame, y)
     explanation = riesz.Explainer(model, frame[:6])(frame[:3])
     np.testing.assert_allclose(explanation.predictions, model.predict(frame[:3]), atol=1e-10)
-    assert (explanation.values[:, 2:4] == 0).all() and (np.abs(explanation.values[:, [0, 1, 4]]) > 0).any(axis=0).all()
+    assert (explanation.values[:, 2:4] == 0).all() and (np.abs(explanation.values[:, [0, 1, 4]]) > 0).any(
+        axis=0
+    ).all()
 
 
 def test_probabilities_carry_the_names_of_classes(data):
@@ -267,7 +321,11 @@ def test_probabilities_carry_the_names_of_classes(data):
     forest = ensemble.RandomForestClassifier(5, random_state=0).fit(X, labels)
     explanation = riesz.Explainer(forest.predict_proba, X[:5])(X[:2])
     assert explanation.output_names == ["a", "b", "c"]
-    assert riesz.Explainer(forest.predict_proba, X[:5], output_names=["p", "q", "r"])(X[:2]).output_names == ["p", "q", "r"]
+    assert riesz.Explainer(forest.predict_proba, X[:5], output_names=["p", "q", "r"])(X[:2]).output_names == [
+        "p",
+        "q",
+        "r",
+    ]
     process = make_pipeline(StandardScaler(), GaussianProcessClassifier(optimizer=None)).fit(X, labels)
     assert riesz.Explainer(process.predict_proba, X[:3])(X[:1]).output_names == ["a", "b", "c"]
 
@@ -278,13 +336,25 @@ def test_what_cannot_be_read_is_named_and_estimated(data):
     labels = y > np.median(y)
     process = GaussianProcessClassifier(optimizer=None)
     for model, culprit in [
-        (ensemble.VotingRegressor([("a", SVR()), ("b", forest)]), "a RandomForestRegressor is not a kernel model"),
+        (
+            ensemble.VotingRegressor([("a", SVR()), ("b", forest)]),
+            "a RandomForestRegressor is not a kernel model",
+        ),
         (ensemble.VotingRegressor([("a", SVR(kernel="poly")), ("b", SVR(kernel="sigmoid"))]), "'sigmoid'"),
         (ensemble.StackingRegressor([("a", SVR())], forest), "final estimator .* is a RandomForestRegressor"),
-        (ensemble.StackingClassifier([("a", process)]), "adds up the predict_proba of a GaussianProcessClassifier"),
+        (
+            ensemble.StackingClassifier([("a", process)]),
+            "adds up the predict_proba of a GaussianProcessClassifier",
+        ),
         (ensemble.BaggingClassifier(process, 2, random_state=0), "averages its members' probabilities"),
-        (target_through(PowerTransformer()), "comes back through a PowerTransformer, which is not known to be linear"),
-        (compose.TransformedTargetRegressor(KRR, func=np.arcsinh, inverse_func=np.sinh), "through a FunctionTransformer"),
+        (
+            target_through(PowerTransformer()),
+            "comes back through a PowerTransformer, which is not known to be linear",
+        ),
+        (
+            compose.TransformedTargetRegressor(KRR, func=np.arcsinh, inverse_func=np.sinh),
+            "through a FunctionTransformer",
+        ),
     ]:
         model.fit(X, labels if is_classifier(model) else y)
         with pytest.raises(riesz.UnsupportedModelError, match=culprit):
@@ -298,7 +368,9 @@ def test_what_cannot_be_read_is_named_and_estimated(data):
     # Scores of three classes that are no sum of pairs are not taken for one.
     three = np.digitize(y, np.quantile(y, [0.3, 0.6]))
     stacked = ensemble.StackingClassifier([("a", SVC())], cv=2).fit(X, three)
-    with pytest.raises(riesz.UnsupportedModelError, match="have 6 outputs, but its final estimator was fitted on 3"):
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="have 6 outputs, but its final estimator was fitted on 3"
+    ):
         riesz.Explainer(stacked)
     with pytest.raises(NotFittedError):
         riesz.Explainer(GridSearchCV(SVR(), {"C": [1.0]}))
@@ -322,10 +394,16 @@ def test_conditional_distributions_of_sums_and_of_models_without_rows(data):
     with pytest.raises(riesz.UnsupportedModelError, match="a Ridge keeps no rows .* give a background"):
         riesz.Explainer(linear, game="observational")
     explanation = riesz.Explainer(linear, X[:20], game="observational")(X[:2])
-    np.testing.assert_allclose(explanation.base_values + explanation.values.sum(axis=1), linear.predict(X[:2]), atol=1e-9)
-    model = ensemble.VotingRegressor([("a", SVR()), ("b", GaussianProcessRegressor(RBF(1.2), alpha=0.1))]).fit(X, y)
+    np.testing.assert_allclose(
+        explanation.base_values + explanation.values.sum(axis=1), linear.predict(X[:2]), atol=1e-9
+    )
+    model = ensemble.VotingRegressor(
+        [("a", SVR()), ("b", GaussianProcessRegressor(RBF(1.2), alpha=0.1))]
+    ).fit(X, y)
     with pytest.raises(riesz.UnsupportedModelError, match="give a background"):
         riesz.Explainer(model, game="observational")
     explainer = riesz.Explainer(model, X[:20], game="observational")
     explanation = explainer(X[:2])
-    np.testing.assert_allclose(explanation.base_values + explanation.values.sum(axis=1), model.predict(X[:2]), atol=1e-9)
+    np.testing.assert_allclose(
+        explanation.base_values + explanation.values.sum(axis=1), model.predict(X[:2]), atol=1e-9
+    )

@@ -58,7 +58,9 @@ def test_the_contract(estimator, expected):
 @pytest.mark.parametrize("estimator", [svm.SVC(), svm.SVR()])
 def test_scikit_learn_fails_what_is_expected_to_fail(estimator):
     failed = {
-        check["check_name"] for check in check_estimator(estimator, on_fail=None, on_skip=None) if check["status"] == "failed"
+        check["check_name"]
+        for check in check_estimator(estimator, on_fail=None, on_skip=None)
+        if check["status"] == "failed"
     }
     assert failed >= LOOSE.keys()
 
@@ -82,7 +84,9 @@ def test_kernel_ridge(settings, regression):
             np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-8)
 
 
-@pytest.mark.parametrize("settings", [{}, {"gamma": "auto", "C": 20.0}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"gamma": "auto", "C": 20.0}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}]
+)
 def test_support_vector_machines(settings, regression):
     # LIBSVM keeps kernel values in single precision.
     near = dict(rtol=2e-5, atol=1e-5)
@@ -110,7 +114,9 @@ def test_support_vectors_of_one_hot_columns_are_scikit_learns(machine):
     """More rows than a working set, most numbers the same in their columns."""
     rng = np.random.default_rng(5)
     levels = rng.geometric(0.4, size=(1500, 4)).clip(max=9)
-    X = np.hstack([levels[:, [j]] == np.arange(1, 10) for j in range(4)] + [rng.normal(size=(1500, 2))]).astype(float)
+    X = np.hstack(
+        [levels[:, [j]] == np.arange(1, 10) for j in range(4)] + [rng.normal(size=(1500, 2))]
+    ).astype(float)
     y = levels[:, 0] % 2 + np.sin(X[:, -1]) + 0.4 * rng.normal(size=1500)
     settings = dict(C=5.0, gamma=0.2, tol=1e-7)
     theirs = getattr(svm, machine)(**settings).fit(X, y > 0.7 if machine == "SVC" else y)
@@ -126,7 +132,8 @@ def test_logistic_regressions_that_stop_early_warn(regression):
         model = riesz.KernelLogisticRegression(alpha=1e-3, max_iter=2)
         # The remedies are Python's arguments.
         with pytest.warns(
-            ConvergenceWarning, match="stopped at max_iter = 2, before it converged: raise the penalty or max_iter$"
+            ConvergenceWarning,
+            match="stopped at max_iter = 2, before it converged: raise the penalty or max_iter$",
         ):
             model.fit(X, target)
         early, steps = model.predict_proba(X), model.n_iter_
@@ -143,32 +150,48 @@ def test_processes_have_the_kernel_that_was_tuned(regression):
         (None, False),
         (Constant(2.0) * Matern(1.0, nu=2.5, columns=["a", "b"]) + 0.5 * Linear(), False),
         (Constant(0.3) + RBF([1.0] * X.shape[1]) * riesz.kernels.Periodic(2.0, 3.0, columns=["c"]), False),
-        (riesz.kernels.RationalQuadratic(1.5, 0.7, isotropic=False) + 1e-3 * riesz.kernels.Polynomial(2), True),
+        (
+            riesz.kernels.RationalQuadratic(1.5, 0.7, isotropic=False) + 1e-3 * riesz.kernels.Polynomial(2),
+            True,
+        ),
         (riesz.kernels.Laplacian(2.0) * riesz.kernels.Cauchy(3.0, columns=["d"]) + Matern(2.0, nu=0.5), True),
     ]:
-        process = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None if fixed else "fmin_l_bfgs_b")
+        process = riesz.GaussianProcessRegressor(
+            kernel, alpha=0.1, optimizer=None if fixed else "fmin_l_bfgs_b"
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             process.fit(frame, y)
         # The same process again, from its parts.
-        again = riesz.GaussianProcessRegressor(process.kernel_, alpha=process.noise_, optimizer=None, normalize_y=False)
+        again = riesz.GaussianProcessRegressor(
+            process.kernel_, alpha=process.noise_, optimizer=None, normalize_y=False
+        )
         again.fit(frame, y - y.mean())
-        np.testing.assert_allclose(again.predict(frame) + y.mean(), process.predict(frame), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            again.predict(frame) + y.mean(), process.predict(frame), rtol=1e-6, atol=1e-8
+        )
         assert pickle.loads(pickle.dumps(process)).kernel_ == process.kernel_
     classifier = riesz.GaussianProcessClassifier().fit(X, y > 0)
     again = riesz.GaussianProcessClassifier(classifier.kernel_, optimizer=None).fit(X, y > 0)
     np.testing.assert_allclose(again.predict_proba(X), classifier.predict_proba(X), atol=1e-8)
-    assert repr(classifier.kernel_).startswith("Constant(") and "RBF(length_scale=" in repr(classifier.kernel_)
+    assert repr(classifier.kernel_).startswith("Constant(") and "RBF(length_scale=" in repr(
+        classifier.kernel_
+    )
     with pytest.raises(AttributeError):
         riesz.GaussianProcessClassifier().kernel_  # noqa: B018
 
 
 def test_support_vector_machines_that_stop_early_warn(regression):
     X, y, _, _ = regression
-    for model, theirs, target in [(riesz.SVR(C=100.0), svm.SVR(C=100.0), y), (riesz.SVC(C=100.0), svm.SVC(C=100.0), y > 0)]:
+    for model, theirs, target in [
+        (riesz.SVR(C=100.0), svm.SVR(C=100.0), y),
+        (riesz.SVC(C=100.0), svm.SVC(C=100.0), y > 0),
+    ]:
         scores = []
         for steps in (1, 100_000):
-            message = f"stopped at max_iter = {steps}, before it converged: .* lower C, raise tol or raise max_iter"
+            message = (
+                f"stopped at max_iter = {steps}, before it converged: .* lower C, raise tol or raise max_iter"
+            )
             with pytest.warns(ConvergenceWarning, match=message) if steps == 1 else contextlib.nullcontext():
                 model.set_params(max_iter=steps).fit(X, target)
             scores.append(model.score(X, target))
@@ -191,7 +214,9 @@ def test_gaussian_process_regression(regression):
     for target in (y, Y):
         for normalize in (True, False):
             kernel = sk.ConstantKernel(1.5) * sk.RBF([1.0, 2.0, 0.7, 1.5])
-            theirs = gaussian_process.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None, normalize_y=normalize)
+            theirs = gaussian_process.GaussianProcessRegressor(
+                kernel, alpha=0.1, optimizer=None, normalize_y=normalize
+            )
             ours = riesz.GaussianProcessRegressor(
                 Constant(1.5) * RBF([1.0, 2.0, 0.7, 1.5]), alpha=0.1, optimizer=None, normalize_y=normalize
             )
@@ -203,8 +228,12 @@ def test_gaussian_process_regression(regression):
                     for a, b in zip(found.predict(new, **{option: True}), expected):
                         np.testing.assert_allclose(a, b, atol=1e-8)
     # Tuned from the same start to the same optimum.
-    theirs = gaussian_process.GaussianProcessRegressor(sk.ConstantKernel(1.0) * sk.RBF([1.0] * 4), alpha=0.1).fit(X, y)
-    ours = riesz.GaussianProcessRegressor(Constant(1.0) * RBF([1.0] * 4), alpha=0.1, normalize_y=False).fit(X, y)
+    theirs = gaussian_process.GaussianProcessRegressor(
+        sk.ConstantKernel(1.0) * sk.RBF([1.0] * 4), alpha=0.1
+    ).fit(X, y)
+    ours = riesz.GaussianProcessRegressor(Constant(1.0) * RBF([1.0] * 4), alpha=0.1, normalize_y=False).fit(
+        X, y
+    )
     assert ours.log_marginal_likelihood_value_ >= theirs.log_marginal_likelihood_value_ - 1e-3
     with pytest.raises(ValueError, match="choose one"):
         ours.predict(X, return_std=True, return_cov=True)
@@ -217,7 +246,9 @@ def test_gaussian_processes_through_landmarks(regression, tmp_path):
     for target in (y, Y):
         settings = {"kernel": kernel, "alpha": 0.1, "optimizer": None}
         exact = riesz.GaussianProcessRegressor(**settings).fit(X, target)
-        few, all_rows = (riesz.GaussianProcessRegressor(**settings, landmarks=m).fit(X, target) for m in (12, len(X)))
+        few, all_rows = (
+            riesz.GaussianProcessRegressor(**settings, landmarks=m).fit(X, target) for m in (12, len(X))
+        )
         # Where each row is a landmark it is the same process.
         for option in ("return_std", "return_cov"):
             for a, b in zip(all_rows.predict(new, **{option: True}), exact.predict(new, **{option: True})):
@@ -243,7 +274,9 @@ def test_gaussian_process_classification(regression):
     for target in (y > 0, np.digitize(y, [-0.4, 0.5])):
         kernel = sk.ConstantKernel(1.5) * sk.RBF([1.0, 2.0, 0.7, 1.5])
         theirs = gaussian_process.GaussianProcessClassifier(kernel, optimizer=None).fit(X, target)
-        ours = riesz.GaussianProcessClassifier(Constant(1.5) * RBF([1.0, 2.0, 0.7, 1.5]), optimizer=None).fit(X, target)
+        ours = riesz.GaussianProcessClassifier(Constant(1.5) * RBF([1.0, 2.0, 0.7, 1.5]), optimizer=None).fit(
+            X, target
+        )
         # scikit-learn stops Newton's method at a change of 1e-10, and integrates with five error functions.
         np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-3)
         again = pickle.loads(pickle.dumps(ours))
@@ -271,7 +304,9 @@ def test_posteriors_are_saved_on_request(regression, tmp_path):
             c = cov if target is y else cov[:, :, o]
             error = np.sqrt((np.outer(np.diag(c), np.diag(c)) + c**2) / 4000)
             assert (np.abs(np.cov(own) - c) < 5 * error).all()
-        np.testing.assert_array_equal(process.sample_y(new, 2, random_state=5), process.sample_y(new, 2, random_state=5))
+        np.testing.assert_array_equal(
+            process.sample_y(new, 2, random_state=5), process.sample_y(new, 2, random_state=5)
+        )
         process.save(tmp_path / "plain.riesz")
         plain = riesz.Expansion.load(tmp_path / "plain.riesz")
         assert not plain.has_posterior and (plain.predict(new) == loaded.predict(new)).all()
@@ -292,7 +327,9 @@ def test_posteriors_are_saved_on_request(regression, tmp_path):
         loaded = riesz.Expansion.load(tmp_path / "c.riesz")
         assert loaded.classes == [str(c) for c in classifier.classes_]
         np.testing.assert_array_equal(loaded.predict_proba(new), classifier.predict_proba(new))
-        np.testing.assert_array_equal(classifier.predict(new), classifier.classes_[loaded.predict_proba(new).argmax(axis=1)])
+        np.testing.assert_array_equal(
+            classifier.predict(new), classifier.classes_[loaded.predict_proba(new).argmax(axis=1)]
+        )
         classifier.save(tmp_path / "c.riesz")
         with pytest.raises(ValueError, match="need its posterior"):
             riesz.Expansion.load(tmp_path / "c.riesz").predict_proba(new)
@@ -306,7 +343,10 @@ def test_the_command_line_says_the_same_of_a_file(regression, tmp_path):
 
     def predict(*options):
         done = subprocess.run(
-            [COMMAND, "predict", tmp_path / "m.riesz", tmp_path / "x.csv", *options], capture_output=True, text=True, check=True
+            [COMMAND, "predict", tmp_path / "m.riesz", tmp_path / "x.csv", *options],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return pd.read_csv(io.StringIO(done.stdout))
 
@@ -326,16 +366,26 @@ def test_the_command_line_says_the_same_of_a_file(regression, tmp_path):
 def test_search_pipelines_frames_and_explanations(regression):
     X, y, _, _ = regression
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
-    search = GridSearchCV(riesz.KernelRidge(), {"alpha": [0.1, 1.0], "gamma": [0.1, 1.0], "kernel": ["rbf", "laplacian"]}, cv=3)
+    search = GridSearchCV(
+        riesz.KernelRidge(), {"alpha": [0.1, 1.0], "gamma": [0.1, 1.0], "kernel": ["rbf", "laplacian"]}, cv=3
+    )
     best = search.fit(frame, y).best_estimator_
-    assert list(best.feature_names_in_) == list(frame.columns) and best.expansion_.feature_names == list(frame.columns)
+    assert list(best.feature_names_in_) == list(frame.columns) and best.expansion_.feature_names == list(
+        frame.columns
+    )
     explanation = riesz.Explainer(best, frame[:9])(frame[:4])
-    np.testing.assert_allclose(explanation.base_values + explanation.values.sum(axis=1), best.predict(frame[:4]), atol=1e-10)
+    np.testing.assert_allclose(
+        explanation.base_values + explanation.values.sum(axis=1), best.predict(frame[:4]), atol=1e-10
+    )
     assert (best.predict(pl.from_pandas(frame)) == best.predict(frame)).all()
     assert clone(best).get_params() == best.get_params()
 
     iris = load_iris()
-    for classifier in (riesz.SVC(), riesz.KernelLogisticRegression(alpha=0.1), riesz.GaussianProcessClassifier(optimizer=None)):
+    for classifier in (
+        riesz.SVC(),
+        riesz.KernelLogisticRegression(alpha=0.1),
+        riesz.GaussianProcessClassifier(optimizer=None),
+    ):
         model = make_pipeline(StandardScaler(), classifier)
         assert cross_val_score(model, iris.data, iris.target, cv=3).mean() > 0.93
         model.fit(iris.data, iris.target)
@@ -349,7 +399,9 @@ def test_models_go_to_the_command_line_and_back(regression, tmp_path):
     X, y, _, _ = regression
     model = riesz.KernelRidge().fit(X, y)
     model.save(tmp_path / "m.riesz")
-    np.testing.assert_allclose(riesz.Expansion.load(tmp_path / "m.riesz").predict(X), model.predict(X), atol=1e-12)
+    np.testing.assert_allclose(
+        riesz.Expansion.load(tmp_path / "m.riesz").predict(X), model.predict(X), atol=1e-12
+    )
 
 
 def test_penalties_are_chosen_on_held_out_rows(regression):
@@ -373,7 +425,9 @@ def test_penalties_are_chosen_on_held_out_rows(regression):
             count = folds or (None if isinstance(model, riesz.KernelRidge) and sample_weight is None else 5)
             assert ("leave-one-out" in how) if count is None else f"on {count} held-out folds" in how
             # What was chosen, fitted again with numbers, is the same; a gamma that is a number is kept.
-            numbers = clone(model).set_params(kernel=model.kernel_, folds=None, **{name: getattr(model, f"{name}_")})
+            numbers = clone(model).set_params(
+                kernel=model.kernel_, folds=None, **{name: getattr(model, f"{name}_")}
+            )
             again = numbers.fit(X, target, sample_weight)
             np.testing.assert_allclose(again._outputs(X), model._outputs(X), rtol=1e-4, atol=1e-5)
             kept = clone(model).set_params(folds=None, **{name: 1.0}).fit(X, target, sample_weight)
@@ -410,11 +464,23 @@ def test_length_scales_are_medians_of_the_rows(regression):
         counted = np.where(np.arange(len(X)) % 3 > 0, weights, 0.0)
         found = riesz.SVR(gamma=gamma).fit(X, y, counted)
         rows = counted > 0
-        np.testing.assert_allclose(found.predict(X), riesz.SVR(gamma=gamma).fit(X[rows], y[rows], counted[rows]).predict(X))
+        np.testing.assert_allclose(
+            found.predict(X), riesz.SVR(gamma=gamma).fit(X[rows], y[rows], counted[rows]).predict(X)
+        )
     # Of the factor's own columns, wherever it stands, and where the tuning of a process starts.
-    kernel = 2.0 * RBF("median", columns=[0, 2]) * Matern("median_per_feature", nu=1.5, isotropic=False, columns=[1]) + Linear()
+    kernel = (
+        2.0
+        * RBF("median", columns=[0, 2])
+        * Matern("median_per_feature", nu=1.5, isotropic=False, columns=[1])
+        + Linear()
+    )
     process = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None, normalize_y=False).fit(X, y)
-    same = 2.0 * RBF(np.median(pdist(X[:, [0, 2]])), columns=[0, 2]) * Matern(each[1], isotropic=False, columns=[1]) + Linear()
+    same = (
+        2.0
+        * RBF(np.median(pdist(X[:, [0, 2]])), columns=[0, 2])
+        * Matern(each[1], isotropic=False, columns=[1])
+        + Linear()
+    )
     expected = riesz.GaussianProcessRegressor(same, alpha=0.1, optimizer=None, normalize_y=False).fit(X, y)
     np.testing.assert_allclose(process.predict(X), expected.predict(X), rtol=1e-10)
     # No more than 1,000 rows are looked at; a column of few values has its spread.
@@ -422,7 +488,9 @@ def test_length_scales_are_medians_of_the_rows(regression):
     found = RBF("median")._at(many, ["a", "b"])
     np.testing.assert_allclose(found.length_scale, np.median(pdist(many[np.arange(1000) * 5 // 2])))
     few = np.column_stack([np.arange(20) == 3, np.ones(20)]).astype(float)
-    np.testing.assert_allclose(RBF("median_per_feature")._at(few, ["a", "b"]).length_scale, [few[:, 0].std(), 1.0])
+    np.testing.assert_allclose(
+        RBF("median_per_feature")._at(few, ["a", "b"]).length_scale, [few[:, 0].std(), 1.0]
+    )
     with pytest.raises(TypeError, match="rows say that, which estimators have"):
         riesz.Expansion(RBF("median"), X, y)
 
@@ -433,10 +501,26 @@ def test_the_command_line_takes_the_same_medians(regression, tmp_path):
     pd.DataFrame(X).assign(y=y).to_csv(tmp_path / "x.csv", index=False)
     for rule in ("median", "median_per_feature"):
         kernel = f"rbf(lengthscale={rule})"
-        command = [COMMAND, "fit", tmp_path / "x.csv", "--target", "y", "--model", "krr", "--kernel", kernel, "--ridge", "0.5"]
-        subprocess.run([*command, "--no-standardize", "-o", tmp_path / "m.riesz"], check=True, capture_output=True)
+        command = [
+            COMMAND,
+            "fit",
+            tmp_path / "x.csv",
+            "--target",
+            "y",
+            "--model",
+            "krr",
+            "--kernel",
+            kernel,
+            "--ridge",
+            "0.5",
+        ]
+        subprocess.run(
+            [*command, "--no-standardize", "-o", tmp_path / "m.riesz"], check=True, capture_output=True
+        )
         ours = riesz.KernelRidge(0.5, gamma=rule, fit_intercept=True).fit(X, y)
-        np.testing.assert_allclose(riesz.Expansion.load(tmp_path / "m.riesz").predict(X), ours.predict(X), rtol=1e-9)
+        np.testing.assert_allclose(
+            riesz.Expansion.load(tmp_path / "m.riesz").predict(X), ours.predict(X), rtol=1e-9
+        )
 
 
 def test_text_is_named(regression):
@@ -444,7 +528,9 @@ def test_text_is_named(regression):
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(city=["Rome", "Oslo"] * 25)
     for model in (riesz.KernelRidge(), riesz.SVC(), riesz.GaussianProcessRegressor()):
         target = y > 0 if is_classifier(model) else y
-        with pytest.raises(ValueError, match="column 'x4' of X holds text, 'Rome': encode it, or give a data frame"):
+        with pytest.raises(
+            ValueError, match="column 'x4' of X holds text, 'Rome': encode it, or give a data frame"
+        ):
             model.fit(frame.to_numpy(), target)
         model.fit(frame.drop(columns="city"), target)
         with pytest.raises(ValueError, match="column 'd' of X holds text, 'many'"):
@@ -457,20 +543,32 @@ def test_text_is_named(regression):
 @pytest.fixture
 def cities(regression):
     X, y, _, _ = regression
-    city, kind = np.array(["Rome", "Oslo", "Bern"])[np.arange(50) % 3], np.array(["new", "old"])[np.arange(50) // 7 % 2]
-    frame = pd.DataFrame({"city": city, "a": X[:, 0], "kind": pd.Categorical(kind, ["old", "new", "ruin"]), "b": X[:, 1]})
+    city, kind = (
+        np.array(["Rome", "Oslo", "Bern"])[np.arange(50) % 3],
+        np.array(["new", "old"])[np.arange(50) // 7 % 2],
+    )
+    frame = pd.DataFrame(
+        {"city": city, "a": X[:, 0], "kind": pd.Categorical(kind, ["old", "new", "ruin"]), "b": X[:, 1]}
+    )
     return frame, y + (city == "Rome") - 0.5 * (kind == "old")
 
 
 def test_columns_of_categories_are_taken_as_they_are(cities):
     frame, y = cities
-    gram = np.exp(-0.5 * ((frame[["a", "b"]].to_numpy()[:, None] - frame[["a", "b"]].to_numpy()) ** 2).sum(axis=2))
+    gram = np.exp(
+        -0.5 * ((frame[["a", "b"]].to_numpy()[:, None] - frame[["a", "b"]].to_numpy()) ** 2).sum(axis=2)
+    )
     for name in ("city", "kind"):
         cells = frame[name].astype(str).to_numpy()
         gram *= np.where(cells[:, None] == cells, 1.0, 0.5)
     expected = gram @ np.linalg.solve(gram + 0.3 * np.eye(50), y)
     for rows in (frame, pl.DataFrame(frame.astype({"kind": str}).to_dict("list"))):
-        for kernel in ("rbf", RBF(1.0), RBF(1.0) * riesz.kernels.Categorical(columns=["city"]), RBF(1.0, columns=None)):
+        for kernel in (
+            "rbf",
+            RBF(1.0),
+            RBF(1.0) * riesz.kernels.Categorical(columns=["city"]),
+            RBF(1.0, columns=None),
+        ):
             model = riesz.KernelRidge(0.3, kernel=kernel, gamma=0.5).fit(rows, y)
             np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-10)
         assert list(model.feature_names_in_) == ["city", "a", "kind", "b"] and model.n_features_in_ == 4
@@ -484,7 +582,10 @@ def test_columns_of_categories_are_taken_as_they_are(cities):
     model = pickle.loads(pickle.dumps(clone(model).fit(frame, y)))
     ruins = model.predict(frame_of(kind=pd.Categorical(["ruin", "ruin"], ["ruin"])))
     assert np.isfinite(ruins).all()
-    with pytest.raises(ValueError, match="X is 'Paris' in row 1 .from 0. of column 'city', which the model has not seen.*Bern"):
+    with pytest.raises(
+        ValueError,
+        match="X is 'Paris' in row 1 .from 0. of column 'city', which the model has not seen.*Bern",
+    ):
         model.predict(frame_of(city=["Rome", "Paris"]))
     with pytest.raises(ValueError, match="X is nan in row 1 .from 0. of column 'city'"):
         model.fit(frame_of(city=["Rome", None]), y[:2])
@@ -528,13 +629,29 @@ def test_every_estimator_takes_categories(cities):
 def test_the_command_line_fits_the_same_categories(cities, tmp_path):
     frame, y = cities
     frame.assign(y=y).to_csv(tmp_path / "x.csv", index=False)
-    command = [COMMAND, "fit", tmp_path / "x.csv", "--target", "y", "--model", "krr", "--kernel", "rbf(lengthscale=median)"]
-    subprocess.run([*command, "--ridge", "0.5", "--no-standardize", "-o", tmp_path / "m.riesz"], check=True, capture_output=True)
+    command = [
+        COMMAND,
+        "fit",
+        tmp_path / "x.csv",
+        "--target",
+        "y",
+        "--model",
+        "krr",
+        "--kernel",
+        "rbf(lengthscale=median)",
+    ]
+    subprocess.run(
+        [*command, "--ridge", "0.5", "--no-standardize", "-o", tmp_path / "m.riesz"],
+        check=True,
+        capture_output=True,
+    )
     ours = riesz.KernelRidge(0.5, gamma="median", fit_intercept=True).fit(frame, y)
     theirs = riesz.Expansion.load(tmp_path / "m.riesz")
     np.testing.assert_allclose(theirs.predict(frame), ours.predict(frame), rtol=1e-9)
     ours.save(tmp_path / "ours.riesz")
-    np.testing.assert_array_equal(riesz.Expansion.load(tmp_path / "ours.riesz").predict(frame), ours.predict(frame))
+    np.testing.assert_array_equal(
+        riesz.Expansion.load(tmp_path / "ours.riesz").predict(frame), ours.predict(frame)
+    )
 
 
 def test_weights_count_rows_as_often_as_they_say(regression):
@@ -550,18 +667,26 @@ def test_weights_count_rows_as_often_as_they_say(regression):
         weighted = clone(model).fit(X, target, counts)
         again = clone(model).fit(X[repeated], target[repeated])
         np.testing.assert_allclose(weighted._outputs(X), again._outputs(X), atol=1e-6)
-    # scikit-learn's support vector machines count each row once in what they take from the rows, which numbers say here.
+    # scikit-learn's support vector machines count each row once in what they take from the rows, which
+    # numbers say here.
     near = dict(rtol=2e-5, atol=1e-5)
     theirs = svm.SVC(class_weight="balanced", tol=1e-7).fit(X, labels, counts)
     classes, each = np.unique(labels, return_counts=True)
-    settings = {"gamma": 1 / (X.shape[1] * X.var()), "class_weight": dict(zip(classes, len(labels) / (2 * each)))}
+    settings = {
+        "gamma": 1 / (X.shape[1] * X.var()),
+        "class_weight": dict(zip(classes, len(labels) / (2 * each))),
+    }
     ours = riesz.SVC(tol=1e-7, **settings).fit(X, labels, counts)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), **near)
     differently = riesz.SVC(tol=1e-7, class_weight="balanced").fit(X, labels, counts)
     assert np.abs(differently.decision_function(X) - theirs.decision_function(X)).max() > 1e-3
     # Its logistic regression counts them as often as their weight says.
-    theirs = LogisticRegression(C=2.0, class_weight="balanced", tol=1e-12, max_iter=10_000).fit(X, labels, counts)
-    ours = riesz.KernelLogisticRegression(0.5, kernel="linear", class_weight="balanced").fit(X, labels, counts)
+    theirs = LogisticRegression(C=2.0, class_weight="balanced", tol=1e-12, max_iter=10_000).fit(
+        X, labels, counts
+    )
+    ours = riesz.KernelLogisticRegression(0.5, kernel="linear", class_weight="balanced").fit(
+        X, labels, counts
+    )
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
 
 
@@ -584,14 +709,20 @@ def test_settings_that_make_no_sense(regression):
         (riesz.KernelRidge(kernel=RBF(-1.0)), "length_scale = -1"),
         (riesz.KernelRidge(kernel="poly", degree=2.5), "degree = 2.5"),
         (riesz.KernelLogisticRegression(max_iter=0), "max_iter = 0: it is a whole number from 1"),
-        (riesz.GaussianProcessRegressor(n_restarts_optimizer=-1), "n_restarts_optimizer = -1: it is a whole number from 0"),
+        (
+            riesz.GaussianProcessRegressor(n_restarts_optimizer=-1),
+            "n_restarts_optimizer = -1: it is a whole number from 0",
+        ),
         (riesz.GaussianProcessClassifier(n_restarts_optimizer=0.5), "n_restarts_optimizer = 0.5"),
         (riesz.SVR(tol=1e-15), "tol = 1e-15|tol = 0.000000000000001"),
         (riesz.KernelRidge("best"), "alpha = 'best': it is a positive number, or 'auto'"),
         (riesz.KernelRidge("auto", folds=1), "folds = 1: it is a whole number from 2"),
         (riesz.SVR(folds=3), "folds = 3 is given, but C = 1.0 is not 'auto'"),
         (riesz.KernelRidge(gamma="mean"), "gamma = 'mean': .* 'median'"),
-        (riesz.KernelRidge(gamma="median", kernel="poly"), "gamma = 'median': .* for the kernels 'rbf' and 'laplacian'"),
+        (
+            riesz.KernelRidge(gamma="median", kernel="poly"),
+            "gamma = 'median': .* for the kernels 'rbf' and 'laplacian'",
+        ),
         (riesz.KernelRidge(kernel=RBF("mean")), "length_scale = 'mean'"),
         (riesz.KernelRidge(kernel=RBF("median", columns=[])), "."),
     ]:
@@ -621,8 +752,8 @@ def test_logistic_regression_through_all_rows_is_the_dense_one():
 
 
 def test_what_landmarks_leave_out(tmp_path):
-    """Of predictions and values through landmarks, most are within 1.96 deviations of those with all rows as points, which
-    scikit-learn's ridge has."""
+    """Of predictions and values through landmarks, most are within 1.96 deviations of those with all rows as
+    points, which scikit-learn's ridge has."""
     from sklearn.kernel_ridge import KernelRidge
 
     rng = np.random.default_rng(3)
@@ -650,7 +781,9 @@ def test_columns_of_dates_are_named(data):
     frame = pd.DataFrame(X, columns=list("abcd"))
     days = pd.date_range("2024-01-01", periods=len(y))
     for column in (days, days.tz_localize("UTC"), days - days[0], days.to_period("D")):
-        with pytest.raises(ValueError, match="column 'when' of X holds dates or times .*days since the first"):
+        with pytest.raises(
+            ValueError, match="column 'when' of X holds dates or times .*days since the first"
+        ):
             riesz.KernelRidge().fit(frame.assign(when=column), y)
     for column in (days.to_pydatetime(), days.date):
         with pytest.raises(ValueError, match="column 'when' of X"):

@@ -34,12 +34,16 @@ def one(data):
 @pytest.fixture
 def three(data):
     X, y = data
-    return riesz.Explainer(SVC(decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
+    return riesz.Explainer(SVC(decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(
+        X[:6]
+    )
 
 
 def test_shapes(one, three):
     assert one.values.shape == (6, 4) and one.base_values.shape == (6,) and one.residual.shape == (6,)
-    assert three.values.shape == (6, 4, 3) and three.base_values.shape == (6, 3) and three.bound.shape == (6, 3)
+    assert (
+        three.values.shape == (6, 4, 3) and three.base_values.shape == (6, 3) and three.bound.shape == (6, 3)
+    )
     for e in (one, three):
         np.testing.assert_allclose(e.base_values + e.values.sum(axis=1), e.predictions, atol=1e-12)
         assert e.exactness == "exact" and e.std_error is None and e.certificate.holds and len(e) == 6
@@ -58,7 +62,9 @@ def test_picking(one, three):
     assert (three[..., 1].values == three.values[..., 1]).all() and three[..., 1].base_values.shape == (6,)
     assert (three[:, :, "0 vs 2"].values == three.values[:, :, 1]).all()
     assert (three[3, :, [2, 0]].values == three.values[3][:, [2, 0]]).all()
-    assert (three[3].values == three.values[3]).all() and (three[3][:, 1].values == three.values[3, :, 1]).all()
+    assert (three[3].values == three.values[3]).all() and (
+        three[3][:, 1].values == three.values[3, :, 1]
+    ).all()
     above = pd.Series(one.values[:, 0] > 0, index=range(10, 16))
     for key, same in [
         (above, above.to_numpy()),
@@ -93,7 +99,11 @@ def test_some_features_do_not_claim_to_add_up(one, three, tmp_path):
     assert turned.certificate == one.certificate and one[:, ::-1].certificate.holds
     turned.save(tmp_path / "turned.json")
     read = riesz.Explanation.load(tmp_path / "turned.json")
-    assert read.feature_names == turned.feature_names and (read.values == turned.values).all() and read.certificate.holds
+    assert (
+        read.feature_names == turned.feature_names
+        and (read.values == turned.values).all()
+        and read.certificate.holds
+    )
     turned.report(tmp_path / "turned.html")
     assert "the certificate holds" in (tmp_path / "turned.html").read_text()
     for path in tmp_path.iterdir():
@@ -133,7 +143,14 @@ def test_frames(one, three):
     for e in (one, three):
         m = len(e.output_names)
         frame = e.to_frame()
-        assert list(frame.columns) == ["row", "output", "base_value", "prediction", "residual", *e.feature_names]
+        assert list(frame.columns) == [
+            "row",
+            "output",
+            "base_value",
+            "prediction",
+            "residual",
+            *e.feature_names,
+        ]
         assert len(frame) == 6 * m and (frame["row"] == np.repeat(range(6), m)).all()
         players = frame[e.feature_names].to_numpy().reshape(6, m, 4)
         assert (players == e.values.reshape(6, 4, m).transpose(0, 2, 1)).all()
@@ -150,7 +167,11 @@ def test_frames_come_back(data, one, three):
     model = SVC(kernel="sigmoid", decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5]))
     estimated = riesz.Explainer(model, X[:5])(X[:6])
     for e in (one, three, three[:, ::-1], estimated):
-        for library, read in [("pandas", pd.DataFrame.copy), ("polars", lambda f: f), ("pandas", through_csv)]:
+        for library, read in [
+            ("pandas", pd.DataFrame.copy),
+            ("polars", lambda f: f),
+            ("pandas", through_csv),
+        ]:
             frame = read(e.to_frame(library))
             errors = [name for name in frame.columns if name.startswith("std_error:")]
             assert errors == [f"std_error:{name}" for name in e.feature_names] * (e is estimated)
@@ -160,7 +181,9 @@ def test_frames_come_back(data, one, three):
                 np.testing.assert_array_equal(getattr(found, name), getattr(e, name))
             if e is estimated:
                 np.testing.assert_array_equal(found.std_error, e.std_error)
-            assert found.exactness == ("estimated" if e is estimated else "unstated") and found.sampling is None
+            assert (
+                found.exactness == ("estimated" if e is estimated else "unstated") and found.sampling is None
+            )
             assert found.certificate is None and found.bound is None and found.data.shape == (6, 0)
             first = found if e is one else found[..., 0]
             assert "<svg" in first._repr_html_()
@@ -169,7 +192,9 @@ def test_frames_come_back(data, one, three):
             matplotlib.pyplot.close(axes.figure)
     frame = three.to_frame()
     some = riesz.Explanation.from_frame(frame[frame["row"] > 3][::-1])
-    assert (some.row_numbers == [5, 4]).all() and (some[:, :, "0 vs 1"].values == three[[5, 4], :, "0 vs 1"].values).all()
+    assert (some.row_numbers == [5, 4]).all() and (
+        some[:, :, "0 vs 1"].values == three[[5, 4], :, "0 vs 1"].values
+    ).all()
     for wrong, words in [
         (frame.drop(columns="output"), "no column 'output'"),
         (frame[["row", "output", "base_value", "prediction", "residual"]], "no column of values"),
@@ -200,7 +225,11 @@ def test_files(one, three, tmp_path):
         other = pickle.loads(pickle.dumps(e))
         assert np.all(other.values == e.values) and other.shape == e.shape
     record = json.loads((tmp_path / "e.json").read_text())
-    for change, culprit in [({"version": 99}, "newer"), ({"values": [1.0]}, "values"), ({"format": "x"}, "riesz")]:
+    for change, culprit in [
+        ({"version": 99}, "newer"),
+        ({"values": [1.0]}, "values"),
+        ({"format": "x"}, "riesz"),
+    ]:
         (tmp_path / "bad.json").write_text(json.dumps({**record, **change}))
         with pytest.raises(ValueError, match=culprit):
             riesz.Explanation.load(tmp_path / "bad.json")
@@ -218,7 +247,9 @@ def test_files(one, three, tmp_path):
 def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
     X, y = data
     X[[3, 5], 1] = np.nan
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(b=np.where(np.isnan(X[:, 1]), np.nan, np.round(X[:, 1] * 4)))
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(
+        b=np.where(np.isnan(X[:, 1]), np.nan, np.round(X[:, 1] * 4))
+    )
     model = make_pipeline(SimpleImputer(), SVR()).fit(frame, y)
     explanation = riesz.Explainer(model, frame[:8])(frame[:12])
     rows = frame[:12].astype(object).assign(a=["1", "2"] * 6)
@@ -228,7 +259,9 @@ def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
         e.save(tmp_path / "e.json")
         column = json.loads((tmp_path / "e.json").read_text())["data"]["columns"][1]
         levels = column["kind"]["categorical"]["levels"]
-        assert levels[-1] == "missing" and [float(level) for level in levels[:-1]] == sorted(frame.b[:12].dropna().unique())
+        assert levels[-1] == "missing" and [float(level) for level in levels[:-1]] == sorted(
+            frame.b[:12].dropna().unique()
+        )
         read = riesz.Explanation.load(tmp_path / "e.json")
         np.testing.assert_array_equal(read.data[:, 1].astype(float), frame.b[:12])
     explanation.report(tmp_path / "e.html")
@@ -240,7 +273,8 @@ def test_names_of_files_say_what_is_in_them(one, tmp_path):
         (
             one.save,
             "e.csv",
-            r"e.csv ends in .csv, but save writes JSON \(for a table use .to_frame\(\)\): give a name that ends in .json",
+            r"e.csv ends in .csv, but save writes JSON \(for a table use .to_frame\(\)\): "
+            "give a name that ends in .json",
         ),
         (one.report, "e.pdf", "e.pdf ends in .pdf, but report writes HTML: give a name that ends in .html"),
     ]:
@@ -255,7 +289,9 @@ def test_names_of_files_say_what_is_in_them(one, tmp_path):
     for content in (b"row,output\n", b"PAR1..."):
         (tmp_path / "e.csv").write_bytes(content)
         with pytest.raises(
-            ValueError, match="e.csv is not JSON: load reads .* tables of values, CSV and Parquet, are read by the command"
+            ValueError,
+            match="e.csv is not JSON: load reads .* tables of values, CSV and Parquet, are read by the "
+            "command",
         ):
             riesz.Explanation.load(tmp_path / "e.csv")
 
@@ -273,7 +309,12 @@ def test_models_from_equations_and_files(data, tmp_path):
     np.testing.assert_allclose(own.predict(X), model.predict(X), atol=1e-9)
     expected = riesz.Explainer(model, X[:5])(X[:3]).values
     own.save(tmp_path / "m.riesz")
-    for again in (own, riesz.Expansion.load(tmp_path / "m.riesz"), pickle.loads(pickle.dumps(own)), tmp_path / "m.riesz"):
+    for again in (
+        own,
+        riesz.Expansion.load(tmp_path / "m.riesz"),
+        pickle.loads(pickle.dumps(own)),
+        tmp_path / "m.riesz",
+    ):
         np.testing.assert_allclose(riesz.Explainer(again, X[:5])(X[:3]).values, expected, atol=1e-11)
     assert (own.points == X).all() and own.coef.shape == (50, 1) and own.output_names == ["price"]
     theirs = RBF(1.0)(X, X[:1])[:, 0]
@@ -305,7 +346,9 @@ def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
         }
     )
     codes = frame.assign(
-        zone=frame.zone.map({1: 0, 2: 1, 24: 2}), city=frame.city.map({"Lima": 0, "Oslo": 1, "Rome": 2}), member=1 * frame.member
+        zone=frame.zone.map({1: 0, 2: 1, 24: 2}),
+        city=frame.city.map({"Lima": 0, "Oslo": 1, "Rome": 2}),
+        member=1 * frame.member,
     )
     k = riesz.kernels
     kernel = k.RBF(20.0, columns=["age"]) * k.Categorical(0.3, columns=["zone", "city", "member"])
@@ -317,23 +360,42 @@ def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
     assert model.levels == levels and coded.levels == {}
 
     expected = coded.predict(codes)
-    spelled = frame.assign(zone=frame.zone.map({1: "1.0", 2: "2", 24: " 24 "}), city=frame.city.astype("category"))
-    for rows in (frame, spelled, frame.astype({"zone": float}), frame.to_numpy(), frame.astype({"member": str})):
+    spelled = frame.assign(
+        zone=frame.zone.map({1: "1.0", 2: "2", 24: " 24 "}), city=frame.city.astype("category")
+    )
+    for rows in (
+        frame,
+        spelled,
+        frame.astype({"zone": float}),
+        frame.to_numpy(),
+        frame.astype({"member": str}),
+    ):
         np.testing.assert_array_equal(model.predict(rows), expected)
     explanation = riesz.Explainer(str(tmp_path / "m.riesz"), frame[:10])(frame[30:])
     np.testing.assert_array_equal(explanation.values, riesz.Explainer(coded, codes[:10])(codes[30:]).values)
     assert explanation.certificate.holds and (explanation.data == frame[30:].to_numpy()).all()
     # Mixtures of columns are taken before they are encoded.
-    polynomial = riesz.Expansion(k.Polynomial(2, 1e-2, columns=["age", "zone"]), codes[:30], rng.normal(size=30))
+    polynomial = riesz.Expansion(
+        k.Polynomial(2, 1e-2, columns=["age", "zone"]), codes[:30], rng.normal(size=30)
+    )
     polynomial.save(tmp_path / "p.riesz")
     with_levels(tmp_path / "p.riesz", **levels)
-    with pytest.raises(ValueError, match="polynomial over 'zone' is not allowed: unseen levels take a kernel that only asks"):
+    with pytest.raises(
+        ValueError, match="polynomial over 'zone' is not allowed: unseen levels take a kernel that only asks"
+    ):
         riesz.Expansion.load(tmp_path / "p.riesz").with_unseen()
     estimated = riesz.Explainer(tmp_path / "p.riesz", frame[:10])(frame[30:])
-    np.testing.assert_allclose(estimated.values, riesz.Explainer(polynomial, codes[:10])(codes[30:]).values, atol=1e-12)
+    np.testing.assert_allclose(
+        estimated.values, riesz.Explainer(polynomial, codes[:10])(codes[30:]).values, atol=1e-12
+    )
 
     for column, value, words in [
-        ("zone", 3, r"X is '3' in row 2 \(from 0\) of column 'zone', which the model has not seen; it knows: 1, 2, 24"),
+        (
+            "zone",
+            3,
+            r"X is '3' in row 2 \(from 0\) of column 'zone', which the model has not seen; "
+            "it knows: 1, 2, 24",
+        ),
         ("city", "Bonn", "X is 'Bonn' .* of column 'city', which the model has not seen"),
         ("city", None, r"X is None in row 2 \(from 0\) of column 'city': fill"),
         ("city", pd.NA, "X is <NA> in row 2"),
@@ -374,7 +436,11 @@ def test_hostile_input(data, tmp_path):
         (lambda: riesz.Explainer(model, X[:5], weights=np.ones((5, 1))), ValueError, r"shape \(5, 1\)"),
         (lambda: riesz.Explainer(SVR), TypeError, "SVR is a class"),
         (lambda: explainer(X)[np.array([True, False])], IndexError, "mask"),
-        (lambda: explainer(pd.DataFrame({"a": ["u"], "b": [1], "c": [1], "d": [1]})), ValueError, "column 'a'"),
+        (
+            lambda: explainer(pd.DataFrame({"a": ["u"], "b": [1], "c": [1], "d": [1]})),
+            ValueError,
+            "column 'a'",
+        ),
         (lambda: riesz.Explainer(model, X[:5], threads=0), ValueError, "threads"),
         (
             lambda: riesz.Explainer(model, X[:5], threads=10**6),
@@ -400,9 +466,21 @@ def test_hostile_input(data, tmp_path):
         (lambda: riesz.Expansion(riesz.kernels.RBF(), X, y[:3]), ValueError, "50 points"),
         (lambda: riesz.Expansion(riesz.kernels.RBF(columns=["age"]), X, y), ValueError, "'age'"),
         (lambda: riesz.Expansion(riesz.kernels.RBF(columns=1), X, y), TypeError, "columns = 1: it is a list"),
-        (lambda: riesz.Expansion(riesz.kernels.RBF(columns=[0.7]), X, y), TypeError, "whole numbers, not 0.7"),
-        (lambda: riesz.Expansion(riesz.kernels.Polynomial(-1), X, y), ValueError, "degree = -1 .* whole number from 1"),
-        (lambda: riesz.Expansion(riesz.kernels.Polynomial(2.5), X, y), ValueError, "degree = 2.5 .* whole number from 1"),
+        (
+            lambda: riesz.Expansion(riesz.kernels.RBF(columns=[0.7]), X, y),
+            TypeError,
+            "whole numbers, not 0.7",
+        ),
+        (
+            lambda: riesz.Expansion(riesz.kernels.Polynomial(-1), X, y),
+            ValueError,
+            "degree = -1 .* whole number from 1",
+        ),
+        (
+            lambda: riesz.Expansion(riesz.kernels.Polynomial(2.5), X, y),
+            ValueError,
+            "degree = 2.5 .* whole number from 1",
+        ),
         (lambda: riesz.Expansion(0 * riesz.kernels.RBF(), X, y), ValueError, "the kernel is zero"),
         (lambda: riesz.Expansion(riesz.kernels.RBF(), X, y * np.inf), ValueError, ""),
         (lambda: riesz.kernels.RBF(lengthscale=1.0), TypeError, "lengthscale"),
@@ -426,7 +504,8 @@ def test_empty_and_large_batches_and_threads_agree(data):
 
 
 def test_importing_is_light():
-    script = "import sys, riesz; print([m for m in ('sklearn', 'scipy', 'pandas', 'matplotlib', 'shap') if m in sys.modules])"
+    modules = "('sklearn', 'scipy', 'pandas', 'matplotlib', 'shap')"
+    script = f"import sys, riesz; print([m for m in {modules} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -446,7 +525,9 @@ except KeyboardInterrupt:
     print("stopped")
 print(explainer(rows[:1]).values.shape)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True
+    )
     assert done.stdout.split("\n")[:2] == ["stopped", "(1, 30)"]
 
 
@@ -458,7 +539,9 @@ VERSIONS = sorted((pathlib.Path(__file__).parent / "data").iterdir())
 def test_files_of_older_versions_are_read(folder):
     X, models, expected, explanation = pickle.loads((folder / "all.pickle").read_bytes())
     for name, model in models.items():
-        np.testing.assert_allclose(np.asarray(model.predict(X), float), np.asarray(expected[name], float), atol=1e-12)
+        np.testing.assert_allclose(
+            np.asarray(model.predict(X), float), np.asarray(expected[name], float), atol=1e-12
+        )
     assert models["process"].predict(X, return_std=True)[1].shape == (12,)
     read = riesz.Explanation.load(folder / "explanation.json")
     assert (read.values == explanation.values).all() and read.provenance == explanation.provenance
@@ -470,12 +553,15 @@ def test_unseen_levels_are_none_of_the_known_ones(tmp_path):
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"age": rng.uniform(20, 60, 30), "city": rng.choice(["Lima", "Oslo"], 30)})
     kernel = riesz.kernels.RBF(20.0, columns=["age"]) * riesz.kernels.Categorical(0.3, columns=["city"])
-    fitted = riesz.GaussianProcessRegressor(kernel, optimizer=None, alpha=0.1, normalize_y=False).fit(frame, rng.normal(size=30))
+    fitted = riesz.GaussianProcessRegressor(kernel, optimizer=None, alpha=0.1, normalize_y=False).fit(
+        frame, rng.normal(size=30)
+    )
     fitted.expansion_.save(tmp_path / "m.riesz", posterior=True)
     new = pd.DataFrame({"age": [30.0, 40.0, 50.0], "city": ["Oslo", "Paris", "Bonn"]})
     for model in (fitted.expansion_, riesz.Expansion.load(tmp_path / "m.riesz")):
         with pytest.raises(
-            ValueError, match=r"X is 'Paris' in row 1 .* it knows: Lima, Oslo; Expansion.with_unseen\(\) takes it"
+            ValueError,
+            match=r"X is 'Paris' in row 1 .* it knows: Lima, Oslo; Expansion.with_unseen\(\) takes it",
         ):
             model.predict(new)
         open_ = model.with_unseen()
@@ -502,7 +588,8 @@ def test_unseen_levels_are_none_of_the_known_ones(tmp_path):
 
 
 def test_files_take_their_columns_by_name(tmp_path, data):
-    """Rows are matched by the names of columns, whatever others there are; the tests of the command line say the same."""
+    """Rows are matched by the names of columns, whatever others there are; the tests of the command line say
+    the same."""
     X, y = data
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
     riesz.KernelRidge().fit(frame, y).save(tmp_path / "m.riesz")
@@ -534,7 +621,8 @@ def test_files_take_their_columns_by_name(tmp_path, data):
     for given in (rows, rows[["x0", "x1", "x2"]], rows[["x0", "x1", "x2"]].to_numpy()):
         for ask in (narrow.predict, riesz.Explainer(path)):
             with pytest.raises(
-                ValueError, match=r"X has features up to x2, .* shows 2: riesz.Expansion.load\(path, n_features=3\)"
+                ValueError,
+                match=r"X has features up to x2, .* shows 2: riesz.Expansion.load\(path, n_features=3\)",
             ):
                 ask(given)
         np.testing.assert_allclose(wide.predict(given), value([1, 2, 3]), atol=1e-15)
@@ -544,7 +632,8 @@ def test_files_take_their_columns_by_name(tmp_path, data):
 
 
 def test_pages_of_files_show_what_a_classifier_decides(one, tmp_path):
-    """As 'riesz explain' writes it beside the explanation; older files, and explanations of regressions, have none."""
+    """As 'riesz explain' writes it beside the explanation; older files, and explanations of regressions, have
+    none."""
     one.save(tmp_path / "plain.json")
     file = json.loads((tmp_path / "plain.json").read_text())
     probabilities = np.linspace(0.0, 1.0, 6)
@@ -558,13 +647,20 @@ def test_pages_of_files_show_what_a_classifier_decides(one, tmp_path):
     said = lambda explanation: explanation.report(tmp_path / "e.html") or (tmp_path / "e.html").read_text()
     loaded = riesz.Explanation.load(tmp_path / "e.json")
     loaded.save(tmp_path / "again.json")
-    for explanation in (loaded, riesz.Explanation.load(tmp_path / "again.json"), pickle.loads(pickle.dumps(loaded)), loaded[2:5]):
+    for explanation in (
+        loaded,
+        riesz.Explanation.load(tmp_path / "again.json"),
+        pickle.loads(pickle.dumps(loaded)),
+        loaded[2:5],
+    ):
         assert "What is explained: the log-odds of ill" in said(explanation)
     assert '"of":[0.4,0.6,0.8]' in said(loaded[2:5]).replace("0.6000000000000001", "0.6")
     assert "What is explained" not in said(one)
     file["decisions"]["chosen"] = [2] * 6
     (tmp_path / "e.json").write_text(json.dumps(file))
-    with pytest.raises(ValueError, match="the classes and probabilities are not those of 6 rows and 1 outputs"):
+    with pytest.raises(
+        ValueError, match="the classes and probabilities are not those of 6 rows and 1 outputs"
+    ):
         riesz.Explanation.load(tmp_path / "e.json")
 
 
@@ -575,12 +671,14 @@ def test_numbers_of_columns_are_shown_with_their_names(data):
     k = riesz.kernels
     model = riesz.KernelRidge(kernel=k.RBF(lengths) + 0.5 * k.Linear(columns=["bp"])).fit(frame, y)
     assert repr(model.expansion_) == (
-        "<riesz.Expansion: rbf(lengthscale=[age 1.25, sex 2, bmi 3, bp 1.235e+04]) + 0.5 * linear(bp, center=0, scale=1) "
+        "<riesz.Expansion: rbf(lengthscale=[age 1.25, sex 2, bmi 3, bp 1.235e+04]) + 0.5 * linear(bp, "
+        "center=0, scale=1) "
         f"over {len(X)} points of 4 columns>"
     )
     kernel = model.kernel_
     assert repr(kernel) == (
-        f"RBF(length_scale={lengths}, columns=['age', 'sex', 'bmi', 'bp']) + Constant(0.5) * Linear(columns=['bp'])"
+        f"RBF(length_scale={lengths}, columns=['age', 'sex', 'bmi', 'bp']) + Constant(0.5) * "
+        "Linear(columns=['bp'])"
     )
     again = riesz.KernelRidge(kernel=eval(repr(kernel), vars(k))).fit(frame, y)
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))

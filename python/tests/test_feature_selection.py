@@ -51,7 +51,10 @@ def test_significant_features_are_kept(data):
     assert list(selector.get_support(indices=True)) == [1, 3]
     assert (selector.adjusted_pvalues_ >= selector.pvalues_).all()
     rng = np.random.default_rng(0)
-    kept = [SelectHSIC(random_state=s, permutations=99).fit(X[:60], rng.normal(size=60)).get_support().any() for s in range(100)]
+    kept = [
+        SelectHSIC(random_state=s, permutations=99).fit(X[:60], rng.normal(size=60)).get_support().any()
+        for s in range(100)
+    ]
     assert sum(kept) <= 12
 
 

@@ -1,4 +1,5 @@
-"""Effects across studies, against worlds whose effects are known and against what must follow from their joint covariance."""
+"""Effects across studies, against worlds whose effects are known and against what must follow from their
+joint covariance."""
 
 import os
 import pickle
@@ -19,7 +20,8 @@ GRID = np.array([-1.5, -0.5, 0.0, 1.0])
 
 
 def linear(seed=0, n=60):
-    """The slope of volume by dose is -1 if it is set, and +0.2 if it is seen: age makes people take it, and their psa rise."""
+    """The slope of volume by dose is -1 if it is set, and +0.2 if it is seen: age makes people take it, and
+    their psa rise."""
     rng = np.random.default_rng(seed)
     age = rng.normal(size=n)
     dose = age + 0.8 * rng.normal(size=n)
@@ -32,7 +34,9 @@ def several(seed=3, n=50):
     """Two drugs."""
     rng = np.random.default_rng(seed)
     age = rng.normal(size=n)
-    first = pd.DataFrame({"age": age, "b": 0.5 * age + rng.normal(size=n), "a": rng.normal(size=n) - 0.5 * age})
+    first = pd.DataFrame(
+        {"age": age, "b": 0.5 * age + rng.normal(size=n), "a": rng.normal(size=n) - 0.5 * age}
+    )
     first["psa"] = age + np.sin(first.a) - 0.6 * first.b + 0.3 * first.a * first.b + 0.2 * rng.normal(size=n)
     psa = 2 * rng.normal(size=n)
     return [first, pd.DataFrame({"psa": psa, "volume": psa + np.cos(psa) + 0.2 * rng.normal(size=n)})]
@@ -82,11 +86,22 @@ def test_levels_of_the_effect(model):
     assert model.identification_.adjust == ("age",) and model.treatments_ == ("dose",)
     assert "do(dose)" in repr(effect) and "adjustment" in repr(effect)
     frame = effect.to_frame()
-    assert list(frame.dose) == list(GRID) and {"mean", "sd", "low", "high", "sd_study 1", "sd_interaction"} <= set(frame)
+    assert list(frame.dose) == list(GRID) and {
+        "mean",
+        "sd",
+        "low",
+        "high",
+        "sd_study 1",
+        "sd_interaction",
+    } <= set(frame)
 
 
 def test_causes_add_up(model):
-    for effect in (model.effect(GRID), model.effect(GRID, baseline=0.3), model.effect(GRID, given={"age": 1.0})):
+    for effect in (
+        model.effect(GRID),
+        model.effect(GRID, baseline=0.3),
+        model.effect(GRID, given={"age": 1.0}),
+    ):
         assert list(effect.parts) == ["study 1", "study 2", "interaction", "adjustment", "hyper-parameters"]
         np.testing.assert_allclose(sum(effect.part_covariances.values()), effect.cov, atol=1e-12)
         np.testing.assert_allclose(sum(effect.parts.values()), effect.sd**2, atol=1e-12)
@@ -98,7 +113,9 @@ def test_contrasts_have_the_covariance_between(model):
     both = model.effect([1.0, 0.2])
     contrast = model.effect(1.0, baseline=0.2)
     assert contrast.mean[0] == pytest.approx(both.mean[0] - both.mean[1])
-    assert contrast.sd[0] ** 2 == pytest.approx(both.cov[0, 0] + both.cov[1, 1] - 2 * both.cov[0, 1], rel=1e-9)
+    assert contrast.sd[0] ** 2 == pytest.approx(
+        both.cov[0, 0] + both.cov[1, 1] - 2 * both.cov[0, 1], rel=1e-9
+    )
     assert contrast.sd[0] < 0.7 * np.hypot(*both.sd)
     assert model.effect(0.2, baseline=0.2).sd[0] == pytest.approx(0.0, abs=1e-6)
     assert model.effect(1.0, baseline={"dose": 0.2}).mean == contrast.mean
@@ -138,13 +155,21 @@ def test_whom(model):
     # Means over populations are means of their members' effects.
     members = pd.DataFrame({"age": [-1.0, 0.5], "count": [1.0, 3.0]})
     each = [model.effect(GRID, population={"age": [age]}).mean for age in members.age]
-    np.testing.assert_allclose(model.effect(GRID, population=members, weights="count").mean, 0.25 * each[0] + 0.75 * each[1])
+    np.testing.assert_allclose(
+        model.effect(GRID, population=members, weights="count").mean, 0.25 * each[0] + 0.75 * each[1]
+    )
     np.testing.assert_allclose(model.effect(GRID, population=members, weights=[2, 0]).mean, each[0])
     np.testing.assert_allclose(model.effect(GRID, given={"age": -1.0}).mean, each[0])
     # psa is age higher, and volume two ages; those who took a dose of 1 have an age of 1/1.64 on average.
-    for effect, age in [(model.effect(GRID, given={"age": 1.0}), 1.0), (model.effect(GRID, among=1.0), 1 / 1.64)]:
+    for effect, age in [
+        (model.effect(GRID, given={"age": 1.0}), 1.0),
+        (model.effect(GRID, among=1.0), 1 / 1.64),
+    ]:
         np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID + 2 * age)), 3 * effect.sd + 0.1)
-    assert "age = 1" in model.effect(GRID, given={"age": 1.0}).what and "dose = 1" in model.effect(0.0, among=1.0).what
+    assert (
+        "age = 1" in model.effect(GRID, given={"age": 1.0}).what
+        and "dose = 1" in model.effect(0.0, among=1.0).what
+    )
 
 
 def test_two_covariates():
@@ -155,7 +180,9 @@ def test_two_covariates():
     model = fitted([first, second], GRAPH + "; age -> bmi; bmi -> dose; bmi -> psa")
     assert model.identification_.adjust == ("age", "bmi")
     given = model.effect([0.0, 1.0], given={"bmi": 0.5, "age": 1.0})
-    np.testing.assert_allclose(given.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean)
+    np.testing.assert_allclose(
+        given.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean
+    )
     # Volumes are 3 + 2 age + bmi - dose; a bmi tells 0.8 of its own of the age, and an age of the bmi.
     some = model.effect([0.0, 1.0], given={"bmi": 0.5})
     np.testing.assert_array_less(np.abs(some.mean - [4.3, 3.3]), 3 * some.sd)
@@ -183,20 +210,28 @@ def test_covariates_that_both_studies_share():
     both, turn = model.effect(np.append(GRID[0], first.dose)).cov, np.append(1.0, np.full(60, -1 / 60))
     assert explanation.covariance[0, 0, 0] == pytest.approx(turn @ both @ turn, rel=1e-6)
     assert np.array_equal(pickle.loads(pickle.dumps(model)).effect(GRID).cov, effect.cov)
-    with pytest.raises(ValueError, match="given: both studies share age, on which volume depends.*not computed yet"):
+    with pytest.raises(
+        ValueError, match="given: both studies share age, on which volume depends.*not computed yet"
+    ):
         model.effect(0.0, given={"age": 1.0})
 
 
 def test_order_and_threads_change_nothing(model, tmp_path):
     first, second = linear()
-    moved = [first.sample(frac=1, random_state=1)[["psa", "dose", "age"]].assign(sex="f"), second.sample(frac=1, random_state=2)]
+    moved = [
+        first.sample(frac=1, random_state=1)[["psa", "dose", "age"]].assign(sex="f"),
+        second.sample(frac=1, random_state=2),
+    ]
     expected = model.effect(GRID)
     assert np.array_equal(fitted(moved).effect(GRID).cov, expected.cov)
-    told = "import sys, pickle; print(pickle.load(open(sys.argv[1], 'rb')).effect([-1.5, -0.5, 0.0, 1.0]).cov.tobytes().hex())"
+    script = "import sys, pickle; model = pickle.load(open(sys.argv[1], 'rb')); "
+    script += "print(model.effect([-1.5, -0.5, 0.0, 1.0]).cov.tobytes().hex())"
     (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
     for threads in ("1", "3"):
-        call = [sys.executable, "-c", told, str(tmp_path / "model.pickle")]
-        run = subprocess.run(call, env=os.environ | {"RAYON_NUM_THREADS": threads}, capture_output=True, text=True, check=True)
+        call = [sys.executable, "-c", script, str(tmp_path / "model.pickle")]
+        run = subprocess.run(
+            call, env=os.environ | {"RAYON_NUM_THREADS": threads}, capture_output=True, text=True, check=True
+        )
         assert run.stdout.strip() == expected.cov.tobytes().hex()
 
 
@@ -218,7 +253,11 @@ def test_explanations_add_up(drugs):
     first = several()[0]
     doses = first[["b", "a"]].head(8)
     explanation, effect = drugs.explain(doses, covariance=True), drugs.effect(doses)
-    assert explanation.feature_names == ["a", "b"] and explanation.output_names == ["volume"] and explanation.certificate.holds
+    assert (
+        explanation.feature_names == ["a", "b"]
+        and explanation.output_names == ["volume"]
+        and explanation.certificate.holds
+    )
     np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
     np.testing.assert_allclose(explanation.base_values.ravel()[0], drugs.effect(first).mean.mean())
     assert (np.diagonal(explanation.covariance, axis1=1, axis2=2) >= 0).all()
@@ -256,8 +295,12 @@ def test_frames_of_other_libraries(model):
 
 def test_missing_values_are_left_out(model):
     first, second = linear()
-    holes = pd.concat([first, first.head(3).assign(age=np.nan), first.head(2).assign(psa=None)], ignore_index=True)
-    with pytest.warns(UserWarning, match="study 1: 5 of 65 rows have no value in psa or age, and are left out"):
+    holes = pd.concat(
+        [first, first.head(3).assign(age=np.nan), first.head(2).assign(psa=None)], ignore_index=True
+    )
+    with pytest.warns(
+        UserWarning, match="study 1: 5 of 65 rows have no value in psa or age, and are left out"
+    ):
         found = fitted([holes.assign(note=None), second])
     assert np.array_equal(found.effect(GRID).cov, model.effect(GRID).cov)
 
@@ -277,8 +320,12 @@ def test_categories_give_tables():
     table = [(shares.loc[own] * means[["I", "II"]]).sum() for own in ("old", "new")]
     np.testing.assert_allclose(effect.mean, table, atol=0.1)
     np.testing.assert_array_less(np.abs(effect.mean - [2.4, 1.4]), 3 * effect.sd)
-    assert list(effect.treatments["drug"]) == ["old", "new"] and model.effect("new", baseline="old").mean[0] < 0
-    np.testing.assert_allclose(model.explain(["old", "new"]).values.ravel(), effect.mean - model.effect(first).mean.mean())
+    assert (
+        list(effect.treatments["drug"]) == ["old", "new"] and model.effect("new", baseline="old").mean[0] < 0
+    )
+    np.testing.assert_allclose(
+        model.explain(["old", "new"]).values.ravel(), effect.mean - model.effect(first).mean.mean()
+    )
     with pytest.raises(ValueError, match="drug is 'none' in grid, which no study has: they have new, old"):
         model.effect("none")
     with pytest.raises(ValueError, match="slope = drug is not allowed: it is categorical and has no slope"):
@@ -304,7 +351,9 @@ def test_front_door():
     hidden = rng.normal(size=100)
     dose = hidden + 0.7 * rng.normal(size=100)
     level = dose + rng.normal(size=100)
-    first = pd.DataFrame({"dose": dose, "level": level, "psa": 1.5 * hidden - 0.5 * level + 0.2 * rng.normal(size=100)})
+    first = pd.DataFrame(
+        {"dose": dose, "level": level, "psa": 1.5 * hidden - 0.5 * level + 0.2 * rng.normal(size=100)}
+    )
     model = fitted([first, linear()[1]], "dose -> level -> psa -> volume; dose <-> psa")
     assert model.identification_.front_door == ("level",)
     contrast = model.effect(0.5, baseline=-0.5)
@@ -338,7 +387,9 @@ def test_conventions(model):
         pickle.loads(pickle.dumps(fresh)).effect(0.0)
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.effect(GRID).sample(3, 0), model.effect(GRID).sample(3, 0))
-    assert np.array_equal(again.effect(GRID, given={"age": 0.5}).cov, model.effect(GRID, given={"age": 0.5}).cov)
+    assert np.array_equal(
+        again.effect(GRID, given={"age": 0.5}).cov, model.effect(GRID, given={"age": 0.5}).cov
+    )
     kept = pickle.loads(pickle.dumps(model.effect(GRID)))
     assert np.array_equal(kept.cov, model.effect(GRID).cov)
     with pytest.raises(ValueError, match="this estimate draws no samples, as it was pickled"):

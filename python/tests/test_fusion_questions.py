@@ -1,5 +1,5 @@
-"""What is asked of effects across studies beside the curve: through which mediators they go, which study to extend, what
-confounding does, and whether they are told at all."""
+"""What is asked of effects across studies beside the curve: through which mediators they go, which study to
+extend, what confounding does, and whether they are told at all."""
 
 import pickle
 
@@ -47,7 +47,12 @@ def test_whom_rows_do_not_tell_is_not_supported():
     first["bmi"] = 0.5 * first.age + np.random.default_rng(1).normal(size=len(first))
     model = fitted([first, second], "bmi -> dose; bmi -> psa; " + GRAPH)
     near, far = model.effect(0.0, given={"age": 0.2}), model.effect(0.0, given={"age": 50.0})
-    assert near.support[0] and near.standing["people"] > 0.9 and not far.support[0] and far.standing["people"] < 0.2
+    assert (
+        near.support[0]
+        and near.standing["people"] > 0.9
+        and not far.support[0]
+        and far.standing["people"] < 0.2
+    )
     assert not model.effect(0.0, among=90.0).support[0]
 
 
@@ -76,7 +81,8 @@ def test_an_effect_goes_through_its_mediators():
     assert shares.mediators == ("psa", "psv")
     np.testing.assert_allclose(shares.mean, effect.mean, rtol=1e-12)
     np.testing.assert_allclose(shares.values.sum(axis=1) + shares.base_values, shares.mean, rtol=1e-12)
-    # The outcome is a sum, and so each share is known; a background adds a constant to it, that a contrast has not.
+    # The outcome is a sum, and so each share is known; a background adds a constant to it, that a contrast
+    # has not.
     contrast = model.explain_mediators(1.0, baseline=-0.8)
     np.testing.assert_allclose(contrast.values[0], shares.values[2] - shares.values[0], rtol=1e-9)
     assert contrast.values[0] == pytest.approx([2 * 1.8, (0.5**2 - 1.4**2) / 2], abs=0.25)
@@ -86,7 +92,9 @@ def test_an_effect_goes_through_its_mediators():
     own = model.explain_mediators(doses, background=studies[1][["psa", "psv"]].head(1))
     assert own.base_values.std() < 0.2 and not np.allclose(own.values, shares.values)
     functional = model.explain_mediators(doses, game="functional")
-    np.testing.assert_allclose(functional.values.sum(axis=1) + functional.base_values, effect.mean, rtol=1e-12)
+    np.testing.assert_allclose(
+        functional.values.sum(axis=1) + functional.base_values, effect.mean, rtol=1e-12
+    )
 
 
 def test_rows_are_worth_most_where_little_is_known(model):
@@ -119,12 +127,16 @@ def test_seeing_is_not_setting(model):
     through = fitted(world(0.8), landmarks=30).as_seen(1.0, baseline=0.0)
     assert through.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.sd[0])
     with pytest.raises(ValueError, match="the effect is as it is seen"):
-        fitted([own.drop(columns="age", errors="ignore") for own in world(0.8)], None, randomized=True).as_seen(0.0)
+        fitted(
+            [own.drop(columns="age", errors="ignore") for own in world(0.8)], None, randomized=True
+        ).as_seen(0.0)
 
 
 def test_treatments_may_have_any_name():
     first, second = world(0.8)
-    model = fitted([first.rename(columns={"dose": "sd"}), second], GRAPH.replace("dose", "sd"), treatment="sd")
+    model = fitted(
+        [first.rename(columns={"dose": "sd"}), second], GRAPH.replace("dose", "sd"), treatment="sd"
+    )
     assert list(model.effect(0.0).to_frame())[:3] == ["treatment sd", "mean", "sd"]
 
 
@@ -165,7 +177,10 @@ def test_a_page_tells_the_effect(model, tmp_path):
     model.report(path, [0.0, 1.0], baseline=0.5, given={"age": 0.5}, level=0.9)
     told = model.effect([0.0, 1.0], baseline=0.5, given={"age": 0.5})
     text = path.read_text(encoding="utf-8")
-    assert "If those with age = 0.5 were treated alike instead of with dose = 0.5" in text and "90 % interval" in text
+    assert (
+        "If those with age = 0.5 were treated alike instead of with dose = 0.5" in text
+        and "90 % interval" in text
+    )
     assert f"{told.mean.max():.3f}"[:4] in text and f"{told.mean.min():.3f}".replace("-", "−")[:4] in text
     with pytest.raises(ValueError, match=r"ends in .txt, but report writes HTML"):
         model.report(tmp_path / "effect.txt")

@@ -29,14 +29,18 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
     [
         refused("give a list of two data frames or more", change=lambda first, second: first),
         refused("studies is a list of 1: give a list of two", change=lambda first, second: [first]),
-        refused("study 2 is a ndarray, whose columns have no names", change=lambda first, second: [first, second.to_numpy()]),
+        refused(
+            "study 2 is a ndarray, whose columns have no names",
+            change=lambda first, second: [first, second.to_numpy()],
+        ),
         refused("stays open", change=lambda first, second: [first.drop(columns="age"), second]),
         refused("without a graph, say which columns to adjust for", graph=None),
         refused("adjust and randomized exclude one another", adjust="age", randomized=True),
         refused("draws = -1", draws=-1),
         refused("there is no effect to learn", graph="age -> dose; psa -> volume; dose; psa"),
         refused(
-            "volume depends on age beside the mediators.* with chains of three studies or more this is not computed yet",
+            "volume depends on age beside the mediators.* with chains of three studies or more this is not "
+            "computed yet",
             graph=GRAPH.replace("psa -> volume", "psa -> size -> volume; age -> volume"),
             change=lambda first, second: [
                 first,
@@ -44,9 +48,18 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
                 second.assign(size=second.psa, age=second.psa**2)[["size", "age", "volume"]],
             ],
         ),
-        refused("dose is the same in all 60 rows of study 1", change=lambda first, second: [first.assign(dose=0.4), second]),
-        refused("psa is the same in all 60 rows of study 2", change=lambda first, second: [first, second.assign(psa=0.4)]),
-        refused("volume is the same in all 60 rows of study 2", change=lambda first, second: [first, second.assign(volume=1)]),
+        refused(
+            "dose is the same in all 60 rows of study 1",
+            change=lambda first, second: [first.assign(dose=0.4), second],
+        ),
+        refused(
+            "psa is the same in all 60 rows of study 2",
+            change=lambda first, second: [first, second.assign(psa=0.4)],
+        ),
+        refused(
+            "volume is the same in all 60 rows of study 2",
+            change=lambda first, second: [first, second.assign(volume=1)],
+        ),
         refused("study 2 has 4 rows: at least 5", change=lambda first, second: [first, second.head(4)]),
         refused(
             "study 1 has 2 rows with a value in each of dose, psa, age",
@@ -63,12 +76,21 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
                 second.assign(psa=np.where(second.psa > 0, "one", "two")),
             ],
         ),
-        refused("the outcome volume is text in study 2", change=lambda first, second: [first, second.assign(volume="x")]),
-        refused("study 1 is inf in row 3", change=lambda first, second: [first.assign(age=[0, 0, 0, np.inf] * 15), second]),
+        refused(
+            "the outcome volume is text in study 2",
+            change=lambda first, second: [first, second.assign(volume="x")],
+        ),
+        refused(
+            "study 1 is inf in row 3",
+            change=lambda first, second: [first.assign(age=[0, 0, 0, np.inf] * 15), second],
+        ),
         refused(
             "volume depends on age beside the mediators.* with front doors this is not computed yet",
             graph="dose -> level -> psa -> volume; age -> volume; dose <-> psa",
-            change=lambda first, second: [first.assign(level=first.dose**2), second.assign(age=second.psa**2)],
+            change=lambda first, second: [
+                first.assign(level=first.dose**2),
+                second.assign(age=second.psa**2),
+            ],
         ),
     ],
 )

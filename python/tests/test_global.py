@@ -49,7 +49,9 @@ def test_indices_of_small_tables_are_those_of_enumeration():
     assert np.isclose(found.variance, f.var(), rtol=1e-10)
     assert np.allclose(found.shapley_effects * f.var(), shapley(values, 4), atol=1e-10)
     assert np.allclose(found.first_order * f.var(), [worth(np.arange(4) == j) for j in range(4)], atol=1e-10)
-    assert np.allclose(found.total_order * f.var(), [f.var() - worth(np.arange(4) != j) for j in range(4)], atol=1e-10)
+    assert np.allclose(
+        found.total_order * f.var(), [f.var() - worth(np.arange(4) != j) for j in range(4)], atol=1e-10
+    )
     assert found.bound < 1e-9 and found.explanation.certificate.holds
     assert list(found.to_frame().columns) == ["first_order", "shapley_effect", "total_order"]
 
@@ -76,11 +78,15 @@ def test_indices_are_within_the_error_of_pick_freeze():
 def test_pipelines_groups_outputs_and_frames():
     frame = pd.DataFrame(X * [1, 10, 1, 5] + 3, columns=list("abcd"))
     both = np.column_stack([y, -2 * y])
-    plain = riesz.sobol_indices(SVR(C=10).fit(StandardScaler().fit_transform(frame), y), StandardScaler().fit_transform(frame))
+    plain = riesz.sobol_indices(
+        SVR(C=10).fit(StandardScaler().fit_transform(frame), y), StandardScaler().fit_transform(frame)
+    )
     piped = riesz.sobol_indices(make_pipeline(StandardScaler(), SVR(C=10)).fit(frame, y), frame)
     assert np.allclose(plain.shapley_effects, piped.shapley_effects, atol=1e-9)
     assert piped.feature_names == list("abcd")
-    grouped = riesz.sobol_indices(make_pipeline(StandardScaler(), SVR(C=10)).fit(frame, y), frame, groups={"ab": ["a", "b"]})
+    grouped = riesz.sobol_indices(
+        make_pipeline(StandardScaler(), SVR(C=10)).fit(frame, y), frame, groups={"ab": ["a", "b"]}
+    )
     assert grouped.feature_names == ["ab", "c", "d"] and np.isclose(grouped.shapley_effects.sum(), 1.0)
     two = riesz.sobol_indices(riesz.KernelRidge(kernel=RBF(1.0)).fit(X, both), X)
     assert two.first_order.shape == (4, 2) and np.allclose(two.variance[1], 4 * two.variance[0])
@@ -110,7 +116,10 @@ def test_draws_say_how_sure_indices_are():
     assert found.draws["first_order"].shape == (500, 2) and found.draws["variance"].shape == (500,)
     own = model.sample_y(grid, n_samples=4000, random_state=3).reshape(5, 5, -1)
     share = own.mean(axis=1).var(axis=0) / own.var(axis=(0, 1))
-    for level, (low, high) in [(0.5, found.interval(0.5)["first_order"]), (0.9, found.interval(0.9)["first_order"])]:
+    for level, (low, high) in [
+        (0.5, found.interval(0.5)["first_order"]),
+        (0.9, found.interval(0.9)["first_order"]),
+    ]:
         inside = ((share > low[0]) & (share < high[0])).mean()
         assert abs(inside - level) < 4.5 * np.sqrt(level * (1 - level) / 500 * 2)
     two = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(
@@ -270,5 +279,7 @@ def test_more_draws_than_memory_holds_are_refused():
         lambda n: explanation.probability_of_top(1, n_samples=n),
     ]:
         for count in [10**15, 2**63 - 1]:
-            with pytest.raises(ValueError, match=f"number of draws = {count} is not allowed: .* ask for fewer"):
+            with pytest.raises(
+                ValueError, match=f"number of draws = {count} is not allowed: .* ask for fewer"
+            ):
                 ask(count)

@@ -1,7 +1,7 @@
 """GPyTorch's exact Gaussian processes, against enumeration with the model's own predictions.
 
-GPyTorch comes with gigabytes of PyTorch, which `scripts/test` does not install: `.venv/bin/pip install gpytorch` to run these.
-"""
+GPyTorch comes with gigabytes of PyTorch, which `scripts/test` does not install:
+`.venv/bin/pip install gpytorch` to run these."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,9 @@ gk = gpytorch.kernels
 
 class Process(gpytorch.models.ExactGP):
     def __init__(self, X, y, kernel, mean=None, likelihood=None):
-        super().__init__(torch.as_tensor(X), torch.as_tensor(y), likelihood or gpytorch.likelihoods.GaussianLikelihood())
+        super().__init__(
+            torch.as_tensor(X), torch.as_tensor(y), likelihood or gpytorch.likelihoods.GaussianLikelihood()
+        )
         self.mean_module = mean or gpytorch.means.ConstantMean()
         self.covar_module = kernel
 
@@ -32,7 +34,9 @@ class Warped(Process):
 def settled(kernel):
     """A kernel with parameters that are not all alike."""
     for k, (_, parameter) in enumerate(kernel.named_parameters()):
-        parameter.data = parameter.data + 0.3 * torch.arange(1, parameter.numel() + 1).reshape(parameter.shape) + 0.1 * k
+        parameter.data = (
+            parameter.data + 0.3 * torch.arange(1, parameter.numel() + 1).reshape(parameter.shape) + 0.1 * k
+        )
     return kernel
 
 
@@ -40,8 +44,12 @@ KERNELS = {
     "rbf": lambda: gk.ScaleKernel(gk.RBFKernel()),
     "rbf, ard": lambda: gk.ScaleKernel(gk.RBFKernel(ard_num_dims=4)),
     "linear + periodic": lambda: gk.LinearKernel() + gk.ScaleKernel(gk.PeriodicKernel(ard_num_dims=4)),
-    "product of parts": lambda: gk.RBFKernel(ard_num_dims=2, active_dims=[0, 2]) * gk.MaternKernel(1.5, active_dims=[1]),
-    "sum of parts": lambda: gk.ScaleKernel(gk.RQKernel(active_dims=[3])) + gk.RBFKernel(active_dims=[0, 1]) + gk.ConstantKernel(),
+    "product of parts": lambda: (
+        gk.RBFKernel(ard_num_dims=2, active_dims=[0, 2]) * gk.MaternKernel(1.5, active_dims=[1])
+    ),
+    "sum of parts": lambda: (
+        gk.ScaleKernel(gk.RQKernel(active_dims=[3])) + gk.RBFKernel(active_dims=[0, 1]) + gk.ConstantKernel()
+    ),
     "nested": lambda: gk.ScaleKernel(gk.RBFKernel(active_dims=[1]), active_dims=[2, 3]),
 }
 
@@ -63,7 +71,9 @@ def test_kernels(name, data):
         return out
 
     for i in range(2):
-        np.testing.assert_allclose(explanation.values[i], interventional(predict, X[20 + i], X[:6]), atol=1e-8)
+        np.testing.assert_allclose(
+            explanation.values[i], interventional(predict, X[20 + i], X[:6]), atol=1e-8
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -114,7 +124,10 @@ def test_what_is_not_read_is_named_and_estimated_from_its_own_mean(data):
         (Process(X, y, gk.RBFKernel(), Curved()), "mean of the Process is a Curved"),
         (Process(X, y, settled(gk.ScaleKernel(gk.MaternKernel(2.5, ard_num_dims=4)))), "ties the columns"),
         (Process(X, y, settled(gk.ScaleKernel(gk.RQKernel()))), "ties the columns"),
-        (Process(X, y, settled(gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=4))), "SpectralMixtureKernel"),
+        (
+            Process(X, y, settled(gk.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=4))),
+            "SpectralMixtureKernel",
+        ),
     ]:
         model = model.double()
         with pytest.raises(riesz.UnsupportedModelError, match=culprit):
@@ -148,7 +161,11 @@ class Tasks(gpytorch.models.ExactGP):
     """Two outputs that depend on each other."""
 
     def __init__(self, X, Y):
-        super().__init__(torch.as_tensor(X), torch.as_tensor(Y), gpytorch.likelihoods.MultitaskGaussianLikelihood(num_tasks=2))
+        super().__init__(
+            torch.as_tensor(X),
+            torch.as_tensor(Y),
+            gpytorch.likelihoods.MultitaskGaussianLikelihood(num_tasks=2),
+        )
         self.mean_module = gpytorch.means.MultitaskMean(gpytorch.means.ConstantMean(), num_tasks=2)
         self.covar_module = gk.MultitaskKernel(gk.RBFKernel(), num_tasks=2, rank=1)
 
@@ -176,7 +193,9 @@ def test_models_of_other_kinds_are_estimated_from_their_own_mean(data):
     Y = np.column_stack([y, -(y**2)])
     batch = Batch(X, Y).double()
     of_batch = lambda rows: mean_of(batch)(np.broadcast_to(rows, (2, *rows.shape)).copy()).T
-    pair = gpytorch.models.IndependentModelList(Process(X, y, gk.RBFKernel()), Process(X, -y, gk.RBFKernel())).double()
+    pair = gpytorch.models.IndependentModelList(
+        Process(X, y, gk.RBFKernel()), Process(X, -y, gk.RBFKernel())
+    ).double()
     of_pair = lambda rows: np.column_stack([mean_of(member)(rows) for member in pair.models])
     approximate, tasks = Approximate(torch.as_tensor(X[:7])).double(), Tasks(X, Y).double()
     for model, function in [
@@ -223,7 +242,9 @@ def test_a_linear_mean_is_exact(data):
         explainer = riesz.Explainer(model, X[:6])
         explanation = explainer(X[20:21])
         assert explainer._cores and explanation.certificate.holds
-        np.testing.assert_allclose(explanation.values[0], interventional(mean_of(model), X[20], X[:6]), atol=1e-8)
+        np.testing.assert_allclose(
+            explanation.values[0], interventional(mean_of(model), X[20], X[:6]), atol=1e-8
+        )
         with pytest.raises(ValueError, match="covariance=True"):
             riesz.Explainer(model, X[:6], covariance=True)
 
@@ -232,7 +253,9 @@ def test_modules_of_torch_are_handed_over_whole(data):
     X, _ = data
     torch.manual_seed(0)
     for double in (False, True):
-        network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(5, 2))
+        network = torch.nn.Sequential(
+            torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Dropout(0.5), torch.nn.Linear(5, 2)
+        )
         network = network.double() if double else network
         kind = torch.float64 if double else torch.float32
 
@@ -245,7 +268,9 @@ def test_modules_of_torch_are_handed_over_whole(data):
         assert network.training and network[2].training
         expected = interventional(outputs, X[20], X[:4])
         np.testing.assert_allclose(explanation.values[0], expected, atol=1e-12 if double else 1e-6)
-        with pytest.raises(riesz.UnsupportedModelError, match="Sequential of PyTorch is not known.* given a background"):
+        with pytest.raises(
+            riesz.UnsupportedModelError, match="Sequential of PyTorch is not known.* given a background"
+        ):
             riesz.Explainer(network)
     with pytest.raises(riesz.UnsupportedModelError, match=r"answers to . rows with the shape"):
         riesz.Explainer(torch.nn.Unflatten(1, (2, 2)), X[:4])(X[:1])

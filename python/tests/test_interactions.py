@@ -44,7 +44,11 @@ def test_interactions_are_those_of_shapiq(index, order):
         for subset, k in own.interaction_lookup.items():
             # shapiq takes the game as it is, from which the base value is not taken off.
             truth = peer[subset]
-            assert abs(own.values[k] - truth) <= found.bound[i] + 1e-9 * np.abs(peer.values).max(), (subset, own.values[k], truth)
+            assert abs(own.values[k] - truth) <= found.bound[i] + 1e-9 * np.abs(peer.values).max(), (
+                subset,
+                own.values[k],
+                truth,
+            )
     efficient = index in ("k-SII", "STII", "FSII")
     assert (found.certificate is not None) == efficient
     if efficient:
@@ -55,7 +59,8 @@ def test_interactions_are_those_of_shapiq(index, order):
 
 @pytest.mark.parametrize("index", ["FSII", "FBII"])
 def test_faithful_indices_are_nearest(index):
-    """Weighted least squares over all coalitions, the ends being constraints for FSII (Tsai, Yeh and Ravikumar 2023)."""
+    """Weighted least squares over all coalitions, the ends being constraints for FSII (Tsai, Yeh and
+    Ravikumar 2023)."""
     model, d = SVR(C=100.0).fit(X, y), X.shape[1]
     found = riesz.Explainer(model, BACKGROUND, index=index)(ROWS[:1])
     coalitions = np.array([[mask >> j & 1 for j in range(d)] for mask in range(2**d)])
@@ -77,11 +82,15 @@ def test_faithful_indices_are_nearest(index):
 
 
 def test_sums_of_models_add_up_by_pairs():
-    model = BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, max_features=0.5, random_state=0).fit(X, y)
+    model = BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, max_features=0.5, random_state=0).fit(
+        X, y
+    )
     # No member has four features.
     for order in [2, 4]:
         found = riesz.Explainer(model, BACKGROUND, index="k-SII", order=order)(ROWS)
-        peer = shapiq.ExactComputer(n_players=X.shape[1], game=game(model.predict, ROWS[0]))("k-SII", order=order)
+        peer = shapiq.ExactComputer(n_players=X.shape[1], game=game(model.predict, ROWS[0]))(
+            "k-SII", order=order
+        )
         own = found[0].to_shapiq()
         assert all(abs(own.values[k] - peer[s]) < 1e-8 for s, k in own.interaction_lookup.items())
         assert found.certificate.holds
@@ -150,11 +159,16 @@ def test_the_matrix_of_pairs(order):
             shown, other = (alone, pairs) if a == b else (pairs, alone)
             assert np.isclose(shown[a, b], sizes(found, a, b)) and np.ma.is_masked(other[a, b])
     assert [t.get_text() for t in ax.get_yticklabels()] == found.feature_names[:6]
-    assert ("Of three features: " in ax.get_xlabel() and "and 17 more." in " ".join(ax.get_xlabel().split())) == (order == 3)
+    assert (
+        "Of three features: " in ax.get_xlabel() and "and 17 more." in " ".join(ax.get_xlabel().split())
+    ) == (order == 3)
     row = riesz.plots.interactions(found[1], max_display=3)
     matrix = row.images[0].get_array().filled(0.0) + row.images[1].get_array().filled(0.0)
     # Those that take part in most, by hand.
-    part = [sum(abs(v) for name, v in zip(found.feature_names, found.values[1]) if f"x{j}" in name) for j in range(6)]
+    part = [
+        sum(abs(v) for name, v in zip(found.feature_names, found.values[1]) if f"x{j}" in name)
+        for j in range(6)
+    ]
     kept = sorted(np.argsort(part)[-3:])
     assert [t.get_text() for t in row.get_xticklabels()] == [f"x{j}" for j in kept]
     own = dict(zip(found.feature_names, found.values[1]))
@@ -189,7 +203,9 @@ def test_force_plots_of_pairs():
     assert len(ax.patches) == 8 and sum("others: " in t.get_text() for t in ax.texts) == 2
     ends = [bar.get_x() + side * bar.get_width() for bar in ax.patches for side in (0, 1)]
     up, down = (found.values[0][found.values[0] * sign > 0].sum() for sign in (1, -1))
-    assert np.isclose(min(ends), found.predictions[0] - up) and np.isclose(max(ends), found.predictions[0] - down)
+    assert np.isclose(min(ends), found.predictions[0] - up) and np.isclose(
+        max(ends), found.predictions[0] - down
+    )
     plt.close("all")
 
 
@@ -205,10 +221,17 @@ def test_single_values_have_no_interactions(plot):
 
 @pytest.mark.parametrize("index", INDICES)
 def test_the_strongest_pairs_are_the_largest_of_all(index):
-    model = riesz.KernelRidge(kernel=riesz.kernels.RBF(3.0), alpha=1.0).fit(X, np.column_stack([y, y**2 / 100.0]))
+    model = riesz.KernelRidge(kernel=riesz.kernels.RBF(3.0), alpha=1.0).fit(
+        X, np.column_stack([y, y**2 / 100.0])
+    )
     explainer = riesz.Explainer(model, BACKGROUND, index=index, groups={"blood": [4, 2]})
     found, all_ = explainer.top_interactions(ROWS, k=4), explainer(ROWS)
-    assert len(found) == 3 and found.left_out.shape == (3, 2) and found.complete.all() and (found.searched <= 10).all()
+    assert (
+        len(found) == 3
+        and found.left_out.shape == (3, 2)
+        and found.complete.all()
+        and (found.searched <= 10).all()
+    )
     names = all_.feature_names[5:]
     for i in range(3):
         for o in range(2):
@@ -220,18 +243,29 @@ def test_the_strongest_pairs_are_the_largest_of_all(index):
             assert 0 <= found.left_out[i, o] - abs(values[order[4]]) <= 2 * found.bound[i, o] < 1e-6
     frame = found.to_frame()
     assert frame.shape == (24, 8) and frame["rank"].tolist() == [1, 2, 3, 4] * 6
-    assert frame.query("row == 1 and output == 'y1'")["feature_2"].tolist() == [b for _, b, _ in found.pairs(1, 1)]
+    assert frame.query("row == 1 and output == 'y1'")["feature_2"].tolist() == [
+        b for _, b, _ in found.pairs(1, 1)
+    ]
     text = repr(found)
     assert text.startswith(f"<riesz.TopInteractions: {index.lower()}, 3 rows, 2 outputs") and " × " in text
     empty = explainer.top_interactions(ROWS[:0])
-    assert len(empty) == 0 and empty.bound.shape == (0, 2) and empty.to_frame().shape == (0, 8) and "0 rows" in repr(empty)
+    assert (
+        len(empty) == 0
+        and empty.bound.shape == (0, 2)
+        and empty.to_frame().shape == (0, 8)
+        and "0 rows" in repr(empty)
+    )
 
 
 def test_the_strongest_of_too_many_pairs():
     rng = np.random.default_rng(0)
     wide = np.where(rng.random((12, 7000)) < 0.002, rng.normal(size=(12, 7000)), 0.0)
-    explainer = riesz.Explainer(riesz.Expansion(riesz.kernels.RBF(1.0), points=wide, coef=rng.normal(size=12)), index="k-SII")
-    with pytest.raises(ValueError, match="7000 players have more than 16777216 pairs: ask for the strongest alone"):
+    explainer = riesz.Explainer(
+        riesz.Expansion(riesz.kernels.RBF(1.0), points=wide, coef=rng.normal(size=12)), index="k-SII"
+    )
+    with pytest.raises(
+        ValueError, match="7000 players have more than 16777216 pairs: ask for the strongest alone"
+    ):
         explainer(wide[:1])
     found = explainer.top_interactions(wide[:2], k=3)
     assert found.complete.all() and found.left_out.shape == (2,) and (found.searched < 100_000).all()

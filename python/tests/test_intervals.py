@@ -44,7 +44,10 @@ def test_rankings(draws):
     items, duels, outcome = duels_among(8, 1)
     process = riesz.PreferenceClassifier("nested", optimizer=None).fit(items, duels, outcome=outcome)
     abilities = riesz.PreferenceClassifier("bradley_terry", ridge=1.0).fit(None, duels, outcome=outcome)
-    for found in (rankability(process, items, n_draws=draws, random_state=0), rankability(abilities, n_draws=draws)):
+    for found in (
+        rankability(process, items, n_draws=draws, random_state=0),
+        rankability(abilities, n_draws=draws),
+    ):
         inside(found.utility, *found.utility_interval.T)
         inside(found.rank, *found.rank_interval.T)
         low, middle, high = found.cyclic_share_interval

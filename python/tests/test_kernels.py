@@ -20,7 +20,11 @@ def test_every_kind_has_its_class():
 
 @pytest.mark.parametrize(("kind", "own", "arguments"), KINDS)
 def test_names_and_defaults_are_the_registrys(kind, own, arguments):
-    of_class = {f.name: f.default for f in dataclasses.fields(getattr(kernels, own)) if f.name not in ("nu", "columns")}
+    of_class = {
+        f.name: f.default
+        for f in dataclasses.fields(getattr(kernels, own))
+        if f.name not in ("nu", "columns")
+    }
     assert of_class == {python: default for _, python, default in arguments if python}
 
 
@@ -52,8 +56,14 @@ def test_length_scales_given_one_by_one_are_tuned_one_by_one():
 
 
 def test_kernels_are_added_and_multiplied_never_subtracted():
-    for make in (lambda: -1 * kernels.RBF(), lambda: kernels.RBF() + (-0.5), lambda: kernels.RBF() * float("nan")):
-        with pytest.raises(ValueError, match="a kernel's constant is (-1.0|-0.5|nan): it must be finite and not negative"):
+    for make in (
+        lambda: -1 * kernels.RBF(),
+        lambda: kernels.RBF() + (-0.5),
+        lambda: kernels.RBF() * float("nan"),
+    ):
+        with pytest.raises(
+            ValueError, match="a kernel's constant is (-1.0|-0.5|nan): it must be finite and not negative"
+        ):
             make()
     with pytest.raises(TypeError, match="unsupported operand"):
         kernels.RBF() * None

@@ -47,7 +47,9 @@ def enumerated(f, row, background):
 def test_outputs_are_libsvms(case):
     model, x = load(case)
     expected = np.array(case["decision"])
-    np.testing.assert_allclose(model.predict(x).reshape(expected.shape), expected, atol=1e-11 * (1 + np.abs(expected).max()))
+    np.testing.assert_allclose(
+        model.predict(x).reshape(expected.shape), expected, atol=1e-11 * (1 + np.abs(expected).max())
+    )
 
 
 @pytest.mark.parametrize("case", PROBABLE, ids=lambda case: case["file"])
@@ -73,9 +75,13 @@ def test_probabilities_of_sigmoid_models_are_those_of_the_model(tmp_path):
     text = (FILES / "sigmoid.model").read_text().replace("\nSV\n", "\nprobA -1.5\nprobB 0.1\nSV\n")
     (tmp_path / "p.model").write_text(text)
     model, x = riesz.Expansion.load(tmp_path / "p.model"), np.array(CASES[2]["x"])
-    np.testing.assert_allclose(model.predict_proba(x)[:, 1], 1 / (1 + np.exp(-1.5 * model.predict(x) + 0.1)), atol=1e-14)
+    np.testing.assert_allclose(
+        model.predict_proba(x)[:, 1], 1 / (1 + np.exp(-1.5 * model.predict(x) + 0.1)), atol=1e-14
+    )
     found = riesz.Explainer(model, x[3:], probabilities=True, permutations=9)(x[:2])
-    np.testing.assert_allclose(found.values[0], enumerated(lambda rows: model.predict_proba(rows)[:, 1], x[0], x[3:]), atol=1e-12)
+    np.testing.assert_allclose(
+        found.values[0], enumerated(lambda rows: model.predict_proba(rows)[:, 1], x[0], x[3:]), atol=1e-12
+    )
 
 
 def test_features_have_names_and_units():
@@ -101,7 +107,12 @@ def test_sparse_rows_are_dense_ones(kind, monkeypatch):
     rows = kind(X)
     # Some rows at a time.
     monkeypatch.setattr(_data, "PART_BYTES", 8 * 5 * 7)
-    for make, target in ((riesz.KernelRidge, y), (riesz.SVR, y), (riesz.SVC, label), (riesz.KernelLogisticRegression, label)):
+    for make, target in (
+        (riesz.KernelRidge, y),
+        (riesz.SVR, y),
+        (riesz.SVC, label),
+        (riesz.KernelLogisticRegression, label),
+    ):
         model, other = make(gamma=0.3).fit(rows, target), make(gamma=0.3).fit(X, target)
         np.testing.assert_array_equal(model.predict(rows), other.predict(X))
         np.testing.assert_array_equal(model.expansion_.predict(rows), other.expansion_.predict(X))

@@ -1,4 +1,5 @@
-"""What duels have besides two items: who is at home, names, contexts, users, ties, bags. The formulas are tested in Rust."""
+"""What duels have besides two items: who is at home, names, contexts, users, ties, bags. The formulas are
+tested in Rust."""
 
 import pickle
 
@@ -11,7 +12,9 @@ from riesz.kernels import RBF, Categorical
 
 rng = np.random.default_rng(5)
 COUNT = 160
-ITEMS = pd.DataFrame(rng.normal(size=(20, 2)), columns=["power", "weight"], index=[f"item {i}" for i in range(20)])
+ITEMS = pd.DataFrame(
+    rng.normal(size=(20, 2)), columns=["power", "weight"], index=[f"item {i}" for i in range(20)]
+)
 LEFT, RIGHT = (both := rng.integers(20, size=(2, 400)))[:, both[0] != both[1]][:, :COUNT]
 DUELS = ITEMS.index.to_numpy()[np.column_stack([LEFT, RIGHT])]
 GROUND = rng.choice(["clay", "grass"], COUNT)
@@ -31,7 +34,9 @@ def fitted(model="utility", duels=DUELS, items=ITEMS, outcome=WON, own=None, **c
 def test_who_is_at_home():
     model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, home=HOME)
     assert model.home_advantage_ > 0.1 and model.ability_ == 0.0
-    home, away, nobody = (model.decision_function(LEFT_ROWS, RIGHT_ROWS, home=side) for side in ("left", "right", None))
+    home, away, nobody = (
+        model.decision_function(LEFT_ROWS, RIGHT_ROWS, home=side) for side in ("left", "right", None)
+    )
     # A utility: the same for all pairs, and nothing where nobody is at home.
     np.testing.assert_allclose(home - nobody, nobody - away, rtol=1e-9)
     np.testing.assert_allclose(home - nobody, (home - nobody)[0], rtol=1e-9)
@@ -80,10 +85,15 @@ def test_contexts_turn_duels_around():
     assert list(model.groups_) == ["power", "weight", "ground", "heat"] and model.groups_["heat"] == ["heat"]
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(
-        again.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass), model.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass)
+        again.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass),
+        model.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass),
     )
-    found = riesz.Explainer(model.expansion_, model.rows(ITEMS, ITEMS, contexts=clay), groups=model.groups_)(rows)
-    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.expansion_.predict(rows), atol=1e-9)
+    found = riesz.Explainer(model.expansion_, model.rows(ITEMS, ITEMS, contexts=clay), groups=model.groups_)(
+        rows
+    )
+    np.testing.assert_allclose(
+        found.values.sum(axis=1) + found.base_values, model.expansion_.predict(rows), atol=1e-9
+    )
 
 
 def test_a_kernel_of_contexts_is_taken_as_it_is():
@@ -93,7 +103,9 @@ def test_a_kernel_of_contexts_is_taken_as_it_is():
     plain = fitted()
     assert apart.shared_ == 0.0
     np.testing.assert_allclose(
-        alike.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=20.0), plain.decision_function(LEFT_ROWS, RIGHT_ROWS), rtol=1e-6
+        alike.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=20.0),
+        plain.decision_function(LEFT_ROWS, RIGHT_ROWS),
+        rtol=1e-6,
     )
     # Nothing is known of a context that is like none.
     np.testing.assert_allclose(apart.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=[5.0]), 0, atol=1e-9)
@@ -108,7 +120,9 @@ def test_users_share_what_they_share():
     chances = [model.predict_proba(heavy, light, users=user)[0, 1] for user in ("ann", "bob", "eve")]
     assert chances[0] > 0.8 and chances[1] < 0.2 and 0.3 < chances[2] < 0.7
     assert model.expansion_.levels["user"] == ["ann", "bob", "(unseen)"]
-    both = riesz.PreferenceClassifier("utility", optimizer=None).fit(ITEMS, DUELS, outcome=won, users=users, contexts=CONTEXTS)
+    both = riesz.PreferenceClassifier("utility", optimizer=None).fit(
+        ITEMS, DUELS, outcome=won, users=users, contexts=CONTEXTS
+    )
     assert both.rows(heavy, light, users="ann", contexts=CONTEXTS[:3]).shape == (3, 7)
 
 
@@ -120,7 +134,10 @@ def test_ties_can_be_outcomes(tmp_path):
     np.testing.assert_allclose(chance.sum(axis=1), 1.0)
     np.testing.assert_allclose(model.predict_proba(RIGHT_ROWS, LEFT_ROWS), chance[:, [1, 0, 2]], rtol=1e-9)
     assert (model.predict(LEFT_ROWS, RIGHT_ROWS) == model.classes_[chance.argmax(axis=1)]).all()
-    assert abs(model.predict_proba(ITEMS.iloc[LEFT], ITEMS.iloc[RIGHT])[:, 2].mean() - (drawn == 0.5).mean()) < 0.1
+    assert (
+        abs(model.predict_proba(ITEMS.iloc[LEFT], ITEMS.iloc[RIGHT])[:, 2].mean() - (drawn == 0.5).mean())
+        < 0.1
+    )
     rows = model.rows(LEFT_ROWS, RIGHT_ROWS)
     model.expansion_.save(tmp_path / "m.riesz", posterior=True)
     np.testing.assert_array_equal(riesz.Expansion.load(tmp_path / "m.riesz").predict_proba(rows), chance)
@@ -137,7 +154,11 @@ def test_the_bound_is_near():
 
 
 def test_bags_are_means_of_their_members():
-    teams = [(team, item) for team, first in (("red", 0), ("blue", 4), ("green", 7)) for item in ITEMS.index[first : first + 4]]
+    teams = [
+        (team, item)
+        for team, first in (("red", 0), ("blue", 4), ("green", 7))
+        for item in ITEMS.index[first : first + 4]
+    ]
     duels = [("red", "blue"), ("blue", "green"), ("red", "green"), ("red", "blue")]
     model = fitted("nested", duels=duels, outcome=None, members=teams)
     mean, sd, chance = model.predict_bags(ITEMS, teams, [("red", "blue"), ("blue", "red")])
@@ -149,7 +170,9 @@ def test_bags_are_means_of_their_members():
     np.testing.assert_allclose(sd, together.mean() ** 0.5, rtol=1e-8)
     np.testing.assert_allclose(chance[0], chance[1][::-1], rtol=1e-9)
     # The left bag's weights and the right one's sum up to different totals.
-    weighted = [(team, item, 1.0 + place if team == "red" else 0.3) for place, (team, item) in enumerate(teams)]
+    weighted = [
+        (team, item, 1.0 + place if team == "red" else 0.3) for place, (team, item) in enumerate(teams)
+    ]
     share = np.arange(1.0, 5.0)[red.ravel()] / 40
     weighed = model.predict_bags(ITEMS, weighted, [("red", "blue")])
     np.testing.assert_allclose(weighed[0], share @ each, rtol=1e-9)

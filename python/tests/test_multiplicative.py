@@ -1,4 +1,5 @@
-"""Multiplicative models: exact values of means, odds and hazards, against all coalitions of the models' own answers."""
+"""Multiplicative models: exact values of means, odds and hazards, against all coalitions of the models' own
+answers."""
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,9 @@ def test_means_of_generalised_linear_models(data):
 @pytest.mark.parametrize("count", [2, 3])
 def test_odds_of_naive_bayes(data, count):
     X, mean, rng = data
-    label = np.digitize(mean + 0.3 * rng.normal(size=len(mean)), np.quantile(mean, [0.5] if count == 2 else [0.3, 0.6]))
+    label = np.digitize(
+        mean + 0.3 * rng.normal(size=len(mean)), np.quantile(mean, [0.5] if count == 2 else [0.3, 0.6])
+    )
     label = np.array(["low", "middle", "top"])[label]
     pairs = [(1, 0)] if count == 2 else [(0, 1), (0, 2), (1, 2)]
 
@@ -102,7 +105,9 @@ def test_odds_of_logistic_regression(data):
     assert found.feature_names == list("abcd") and found.certificate.holds
     three = LogisticRegression().fit(X, np.digitize(mean, [1.0, 2.0]))
     logs = three.predict_log_proba(X[:3])
-    np.testing.assert_allclose(riesz.odds(three).predict(X[:3])[:, 1], np.exp(logs[:, 0] - logs[:, 2]), rtol=1e-9)
+    np.testing.assert_allclose(
+        riesz.odds(three).predict(X[:3])[:, 1], np.exp(logs[:, 0] - logs[:, 2]), rtol=1e-9
+    )
     with pytest.raises(riesz.UnsupportedModelError, match="GaussianNB is no LogisticRegression"):
         riesz.odds(GaussianNB())
 
@@ -124,7 +129,9 @@ def test_games_indices_and_files(data, tmp_path):
     mixtures = np.array([[X[b >> j & 1, j] for j in range(4)] for b in range(16)])
     marginal = riesz.Explainer(model, X[:2], game="marginal_product")(X[60:61])
     np.testing.assert_allclose(marginal.values[0], interventional(model.predict, x, mixtures), atol=1e-12)
-    own = riesz.Expansion(riesz.kernels.ExponentialDotProduct(), model.coef_[None], [np.exp(model.intercept_)])
+    own = riesz.Expansion(
+        riesz.kernels.ExponentialDotProduct(), model.coef_[None], [np.exp(model.intercept_)]
+    )
     own.save(tmp_path / "m.riesz")
     again = riesz.Expansion.load(tmp_path / "m.riesz")
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
@@ -149,7 +156,9 @@ def test_results_of_statsmodels(data):
         with pytest.raises(riesz.UnsupportedModelError, match=words):
             riesz.Explainer(other)
         values = riesz.Explainer(other, design[:5])(design[9:10]).values
-        np.testing.assert_allclose(values[0], interventional(other.predict, design[9], design[:5]), atol=1e-10)
+        np.testing.assert_allclose(
+            values[0], interventional(other.predict, design[9], design[:5]), atol=1e-10
+        )
 
 
 def test_hazards_of_lifelines(data):
@@ -181,7 +190,9 @@ def test_tiny_means_are_compared_too(data):
     np.testing.assert_allclose(explanation.values, truth, atol=1e-9 * np.abs(truth).max())
     own = model.predict
     model.predict = lambda rows: 2.0 * own(rows)
-    with pytest.raises(riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"):
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"
+    ):
         riesz.Explainer(model, X[:7])
     explainer = riesz.Explainer(model.predict, X[:7])
     np.testing.assert_allclose(explainer(X[60:63]).values, 2.0 * truth, atol=1e-9 * np.abs(truth).max())

@@ -26,10 +26,14 @@ def observational(points, coef, intercept, gamma, reference, x, ridge):
         rest = rbf(points, reference, ~mask)
         if not mask.any():
             return coef @ rest.mean(axis=1) + intercept
-        given = np.linalg.solve(rbf(reference, reference, mask) + b * ridge * np.eye(b), rbf(reference, x[None], mask)[:, 0])
+        given = np.linalg.solve(
+            rbf(reference, reference, mask) + b * ridge * np.eye(b), rbf(reference, x[None], mask)[:, 0]
+        )
         # Shrunk towards the mean over the reference.
         mean = coef @ rbf(points, reference, everything).mean(axis=1)
-        return coef @ (rbf(points, x[None], mask)[:, 0] * (rest @ given)) + intercept + mean * (1 - given.sum())
+        return (
+            coef @ (rbf(points, x[None], mask)[:, 0] * (rest @ given)) + intercept + mean * (1 - given.sum())
+        )
 
     return shapley(value, d)
 
@@ -48,7 +52,9 @@ def test_values_are_those_of_the_definition(data):
     svr = SVR(gamma=0.2, C=5.0).fit(X, y)
     explanation = riesz.Explainer(svr, X[10:30], game=riesz.Observational(ridge=0.1))(X[:3])
     arguments = svr.support_vectors_, svr.dual_coef_[0], svr.intercept_[0], 0.2, X[10:30]
-    np.testing.assert_allclose(explanation.values, [observational(*arguments, x, 0.1) for x in X[:3]], atol=1e-10)
+    np.testing.assert_allclose(
+        explanation.values, [observational(*arguments, x, 0.1) for x in X[:3]], atol=1e-10
+    )
     pipeline = make_pipeline(StandardScaler(), SVR(gamma=0.2)).fit(X, y)
     scaled = pipeline[0].transform(X)
     found = riesz.Explainer(pipeline, X[:20], game=riesz.Observational(ridge=0.1))(X[:3])
@@ -67,7 +73,9 @@ def test_samples_come_with_standard_errors(data):
     assert some.certificate is None and some.std_error.shape == (3, 8) and some.sampling.seed == 3
     assert (np.abs(some.values - exact.values) < 6 * some.std_error + 1e-9).all()
     np.testing.assert_allclose(some.residual, 0, atol=1e-9)
-    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3, threads=1)(wide[:3])
+    again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3, threads=1)(
+        wide[:3]
+    )
     np.testing.assert_array_equal(some.values, again.values)
     target = some.std_error.max()
     finer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=target / 2)(wide[:3])
@@ -80,8 +88,14 @@ def test_targets_hold_for_all_rows_and_classes(data):
     rows = np.tile(X, (40, 1))
     explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=0.02)
     explanation = explainer(rows)
-    assert explainer.exactness == explanation.exactness == "estimated" and explainer.reason == "a standard error was asked for"
-    assert explanation.values.shape == explanation.std_error.shape == (2000, 4, 3) and explanation.std_error.max() <= 0.02
+    assert (
+        explainer.exactness == explanation.exactness == "estimated"
+        and explainer.reason == "a standard error was asked for"
+    )
+    assert (
+        explanation.values.shape == explanation.std_error.shape == (2000, 4, 3)
+        and explanation.std_error.max() <= 0.02
+    )
     np.testing.assert_allclose(explanation.values[:50], explanation.values[50:100], atol=1e-12)
 
 
@@ -139,7 +153,10 @@ def test_landmarks_and_random_features_are_near_the_whole(data):
     for name, count in [("landmarks", 40), ("random_features", 2000)]:
         explanation = riesz.Explainer(model, game=game(**{name: count}))(X[:5])
         assert np.abs(explanation.values - whole).max() < 0.2 * np.abs(whole).max(), name
-        assert name.split("_")[0] in explanation.provenance.run["approximation"] and explanation.certificate.holds
+        assert (
+            name.split("_")[0] in explanation.provenance.run["approximation"]
+            and explanation.certificate.holds
+        )
     with pytest.raises(ValueError, match="choose one"):
         riesz.Explainer(model, game=game(landmarks=4, random_features=4))
     with pytest.raises(ValueError, match="landmarks = 0"):
@@ -153,7 +170,9 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
     # Several outputs, and several expansions under one explainer.
     targets = np.column_stack([y, -y])
-    processes = riesz.GaussianProcessRegressor(riesz.kernels.RBF(4.0), alpha=0.1, optimizer=None).fit(wide, targets)
+    processes = riesz.GaussianProcessRegressor(riesz.kernels.RBF(4.0), alpha=0.1, optimizer=None).fit(
+        wide, targets
+    )
     three = SVC(gamma=0.05, decision_function_shape="ovo").fit(wide, np.digitize(y, [-0.5, 0.5]))
     rows = wide[:3].copy()
     for model in (processes, three):
@@ -182,7 +201,8 @@ def test_too_much_memory_is_refused_beforehand(data):
     model = SVR(gamma=0.1).fit(X, y)
     many = np.tile(X, (20_000, 1)) + np.arange(1_000_000)[:, None] * 1e-7
     with pytest.raises(
-        ValueError, match="1000000 reference rows takes .* GB of memory, and .* are free: use fewer reference rows"
+        ValueError,
+        match="1000000 reference rows takes .* GB of memory, and .* are free: use fewer reference rows",
     ):
         riesz.Explainer(model, many, game=riesz.Observational(ridge=0.1))
     with pytest.raises(ValueError, match="GB of memory"):
@@ -205,5 +225,7 @@ def test_conjugate_gradients_are_within_the_bound_of_the_whole(data):
     assert error.max() < 1e-6 * np.abs(whole.values).max()
     with pytest.raises(ValueError, match="choose one"):
         riesz.Explainer(model, game=game(landmarks=4, conjugate_gradients=1e-6))
-    with pytest.raises(ValueError, match="conjugate_gradients = 0 is not allowed: it is a number between 0 and 1"):
+    with pytest.raises(
+        ValueError, match="conjugate_gradients = 0 is not allowed: it is a number between 0 and 1"
+    ):
         riesz.Explainer(model, game=game(conjugate_gradients=0))

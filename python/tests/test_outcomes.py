@@ -1,4 +1,5 @@
-"""Who won: every way in which tables say so is read alike, and what is not clear is refused. The words are tested in Rust."""
+"""Who won: every way in which tables say so is read alike, and what is not clear is refused. The words are
+tested in Rust."""
 
 import numpy as np
 import pandas as pd
@@ -65,10 +66,15 @@ def test_every_model_reads_them():
     for kind in ("utility", "linear"):
         how = {} if kind == "linear" else {"optimizer": None, "kernel": riesz.kernels.RBF([1.0])}
         model = riesz.PreferenceClassifier(kind, **how)
-        a, b = (model.fit(ITEMS, duels, outcome=own).decision_function(ITEMS[:2], ITEMS[1:3]) for own in (outcome, ENDS))
+        a, b = (
+            model.fit(ITEMS, duels, outcome=own).decision_function(ITEMS[:2], ITEMS[1:3])
+            for own in (outcome, ENDS)
+        )
         np.testing.assert_array_equal(a, b)
     how = {"kernel": riesz.kernels.RBF([1.0]), "optimizer": None}
-    assert compare_models(ITEMS, duels, outcome=outcome, **how) == compare_models(ITEMS, duels, outcome=ENDS, **how)
+    assert compare_models(ITEMS, duels, outcome=outcome, **how) == compare_models(
+        ITEMS, duels, outcome=ENDS, **how
+    )
     assert spec_r(duels, outcome=outcome, random_state=0) == spec_r(duels, outcome=ENDS, random_state=0)
     from sklearn.linear_model import LogisticRegression
 
@@ -89,18 +95,26 @@ def test_missing_outcomes_are_refused_or_left_out():
     users = ["u", "v", "w"] * 3
     model = riesz.PreferenceClassifier("utility", optimizer=None)
     with pytest.warns(UserWarning, match="left out"):
-        one = model.fit(ITEMS, DUELS.to_numpy(), outcome=[*ENDS[:-1], np.nan], missing="drop", home=home, users=users)
+        one = model.fit(
+            ITEMS, DUELS.to_numpy(), outcome=[*ENDS[:-1], np.nan], missing="drop", home=home, users=users
+        )
     first = one.decision_function(ITEMS[:1], ITEMS[1:2], users="u", home="left")
     other = model.fit(ITEMS, DUELS[:-1].to_numpy(), outcome=ENDS[:-1], home=home[:-1], users=users[:-1])
-    np.testing.assert_array_equal(first, other.decision_function(ITEMS[:1], ITEMS[1:2], users="u", home="left"))
+    np.testing.assert_array_equal(
+        first, other.decision_function(ITEMS[:1], ITEMS[1:2], users="u", home="left")
+    )
 
 
 def test_the_side_at_home_may_be_named():
     home = ["left", "right", "none"] * 3
-    named = [{"left": left, "right": right, "none": None}[side] for left, right, side in zip(LEFT, RIGHT, home)]
+    named = [
+        {"left": left, "right": right, "none": None}[side] for left, right, side in zip(LEFT, RIGHT, home)
+    ]
     model = riesz.PreferenceClassifier("utility", optimizer=None)
     a, b = (
-        model.fit(ITEMS, DUELS.to_numpy(), outcome=ENDS, home=own).decision_function(ITEMS[:1], ITEMS[1:2], home="left")
+        model.fit(ITEMS, DUELS.to_numpy(), outcome=ENDS, home=own).decision_function(
+            ITEMS[:1], ITEMS[1:2], home="left"
+        )
         for own in (home, named)
     )
     np.testing.assert_array_equal(a, b)
@@ -143,7 +157,8 @@ def test_a_leaderboard_takes_nothing_but_duels():
     np.testing.assert_allclose(found.utility, mean - mean.mean(), atol=1e-9)
     np.testing.assert_array_equal(found.rank, 1 + (mean[:, None] < mean).sum(axis=1))
     assert found.best.sum() == pytest.approx(1) and found.cyclic_share < 1e-12 and not found.triangles
-    # The interval of a utility is that of its normal distribution, whose covariance is the inverse of the curvature.
+    # The interval of a utility is that of its normal distribution, whose covariance is the inverse of the
+    # curvature.
     names = {name: i for i, name in enumerate(found.items)}
     d = np.zeros((len(LEFT), 4))
     for row, (left, right) in enumerate(zip(LEFT, RIGHT)):

@@ -85,7 +85,9 @@ SCALERS = {
 @pytest.mark.parametrize(("encoder", "scaler"), list(itertools.product(ENCODERS, SCALERS)))
 def test_column_transformers(encoder, scaler, frame):
     frame, y = frame
-    columns = ColumnTransformer([("cat", ENCODERS[encoder], ["size", "city"]), ("num", SCALERS[scaler], NUMERIC)])
+    columns = ColumnTransformer(
+        [("cat", ENCODERS[encoder], ["size", "city"]), ("num", SCALERS[scaler], NUMERIC)]
+    )
     model = make_pipeline(columns, KernelRidge(kernel="rbf", gamma=0.3, alpha=0.1)).fit(frame, y)
     explanation = riesz.Explainer(model, frame[:6])(frame[10:12])
     assert explanation.feature_names == ["age", "city", "income", "size"]
@@ -97,10 +99,17 @@ def test_column_transformers(encoder, scaler, frame):
 
 def test_other_ways_to_name_columns(frame):
     frame, y = frame
-    for numeric, rest in [([0, 2], "drop"), (slice(0, 1), "passthrough"), ([True, False, True, False], "drop"), ("age", "drop")]:
+    for numeric, rest in [
+        ([0, 2], "drop"),
+        (slice(0, 1), "passthrough"),
+        ([True, False, True, False], "drop"),
+        ("age", "drop"),
+    ]:
         used = frame[["age", "size", "income", "city"]].assign(size=range(60), city=1.5)
         if numeric == "age":
-            columns = ColumnTransformer([("num", StandardScaler(), ["age"]), ("none", "drop", ["size"])], remainder="passthrough")
+            columns = ColumnTransformer(
+                [("num", StandardScaler(), ["age"]), ("none", "drop", ["size"])], remainder="passthrough"
+            )
         else:
             columns = ColumnTransformer([("num", StandardScaler(), numeric)], remainder=rest)
         model = make_pipeline(columns, MinMaxScaler(), SVR()).fit(used, y)
@@ -112,9 +121,14 @@ def test_other_ways_to_name_columns(frame):
 def test_selected_columns_and_classifiers(frame):
     frame, y = frame
     X = frame[NUMERIC].assign(noise=np.arange(60.0) % 7, more=np.arange(60.0) % 5)
-    model = Pipeline([("scale", StandardScaler()), ("select", SelectKBest(k=2)), ("svc", SVC())]).fit(X, y > y.median())
+    model = Pipeline([("scale", StandardScaler()), ("select", SelectKBest(k=2)), ("svc", SVC())]).fit(
+        X, y > y.median()
+    )
     explanation = riesz.Explainer(model, X[:6])(X[20:22])
-    assert explanation.output_names == ["True"] and "decision function" in explanation.provenance.model["explained"]
+    assert (
+        explanation.output_names == ["True"]
+        and "decision function" in explanation.provenance.model["explained"]
+    )
     for i in range(2):
         expected = oracle(model.decision_function, X, X.iloc[20 + i], X[:6])
         np.testing.assert_allclose(explanation.values[i], expected, atol=1e-10)
@@ -128,7 +142,9 @@ def test_selected_columns_and_classifiers(frame):
 
 def test_groups_of_the_users_columns(frame):
     frame, y = frame
-    columns = ColumnTransformer([("cat", OneHotEncoder(), ["city", "size"]), ("num", StandardScaler(), NUMERIC)])
+    columns = ColumnTransformer(
+        [("cat", OneHotEncoder(), ["city", "size"]), ("num", StandardScaler(), NUMERIC)]
+    )
     model = make_pipeline(columns, SVR()).fit(frame, y)
     explanation = riesz.Explainer(model, frame[:6], groups={"who": ["age", "income"]})(frame[:1])
     assert explanation.feature_names == ["who", "city", "size"]
@@ -169,7 +185,9 @@ def test_subclasses_of_steps_are_not_trusted(frame):
             riesz.Explainer(model)
         # Its answers are all that counts then.
         expected = interventional(model.predict, rows[9], rows[:5])
-        np.testing.assert_allclose(riesz.Explainer(model, rows[:5])(rows[9:10]).values[0], expected, atol=1e-10)
+        np.testing.assert_allclose(
+            riesz.Explainer(model, rows[:5])(rows[9:10]).values[0], expected, atol=1e-10
+        )
 
 
 def test_frames_of_any_library(frame):
@@ -182,8 +200,14 @@ def test_frames_of_any_library(frame):
     # A model fitted on arrays takes the names of the background, or else of the rows.
     unnamed = GaussianProcessRegressor(RBF(20.0), alpha=0.1, optimizer=None).fit(frame[NUMERIC].to_numpy(), y)
     named = riesz.Explainer(unnamed, frame[NUMERIC][:9])
-    assert named(frame[NUMERIC][:2]).feature_names == named(frame[NUMERIC][:2].to_numpy()).feature_names == NUMERIC
-    with pytest.raises(ValueError, match="the columns of X are income, age, but the background has age, income"):
+    assert (
+        named(frame[NUMERIC][:2]).feature_names
+        == named(frame[NUMERIC][:2].to_numpy()).feature_names
+        == NUMERIC
+    )
+    with pytest.raises(
+        ValueError, match="the columns of X are income, age, but the background has age, income"
+    ):
         named(frame[["income", "age"]][:2])
     for background in (frame[NUMERIC][:9].to_numpy(), None):
         found = riesz.Explainer(unnamed, background)(frame[NUMERIC][:2])
@@ -193,7 +217,9 @@ def test_frames_of_any_library(frame):
     # A column transformer would find its columns in any order, but the explanation's would be mistaken.
     columns = ColumnTransformer([("city", OneHotEncoder(), ["city"]), ("age", StandardScaler(), ["age"])])
     model_of_two = make_pipeline(columns, SVR()).fit(frame[["age", "city"]], y)
-    with pytest.raises(ValueError, match="the columns of X are city, age, but the model was fitted on age, city"):
+    with pytest.raises(
+        ValueError, match="the columns of X are city, age, but the model was fitted on age, city"
+    ):
         riesz.Explainer(model_of_two, frame[["age", "city"]][:5])(frame[["city", "age"]])
     with pytest.raises(ValueError, match="same columns in the same order"):
         riesz.Explainer(model, frame[["income", "age"]])

@@ -21,7 +21,9 @@ def explanation(data):
     X, y = data
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
     frame["city"] = np.where(X[:, 0] > 0.2, "Rome", "Oslo")
-    model = make_pipeline(ColumnTransformer([("c", OneHotEncoder(), ["city"])], remainder="passthrough"), SVR()).fit(frame, y)
+    model = make_pipeline(
+        ColumnTransformer([("c", OneHotEncoder(), ["city"])], remainder="passthrough"), SVR()
+    ).fit(frame, y)
     return riesz.Explainer(model, frame[:8])(frame[:20])
 
 
@@ -61,7 +63,9 @@ def test_they_show_the_numbers(explanation):
     order = np.argsort(-np.abs(explanation.values).mean(axis=0))
     names = [explanation.feature_names[j] for j in order]
     ax = plots.bar(explanation)
-    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], np.abs(explanation.values).mean(axis=0)[order])
+    np.testing.assert_allclose(
+        [bar.get_width() for bar in ax.patches], np.abs(explanation.values).mean(axis=0)[order]
+    )
     assert texts(ax) == names
     assert len(texts(plots.bar(explanation, max_display=None))) == 5
     ax = plots.bar(explanation, max_display=2)
@@ -83,7 +87,9 @@ def test_they_show_the_numbers(explanation):
 
 def test_what_cannot_be_drawn_is_said(explanation, data):
     X, y = data
-    three = riesz.Explainer(SVC(decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(X[:6])
+    three = riesz.Explainer(SVC(decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(
+        X[:6]
+    )
     grouped = riesz.Explainer(SVR().fit(X, y), X[:8], groups={"all": range(4)})(X[:6])
     assert plots.beeswarm(three[..., "0 vs 2"]).get_xlabel() == "Shapley value for 0 vs 2"
     assert plots.beeswarm(grouped).has_data()

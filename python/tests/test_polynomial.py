@@ -27,7 +27,9 @@ def test_models_of_scikit_learn_are_exact(data):
     ovo = SVC(kernel="poly", decision_function_shape="ovo").fit(X, three)
     one_class = OneClassSVM(kernel="poly").fit(X)
     svc = SVC(kernel="poly", coef0=2.0).fit(X, label)
-    latent = GaussianProcessClassifier(PairwiseKernel(metric="polynomial", gamma=0.1), optimizer=None).fit(X, label)
+    latent = GaussianProcessClassifier(PairwiseKernel(metric="polynomial", gamma=0.1), optimizer=None).fit(
+        X, label
+    )
     part = latent.base_estimator_
     kernel = RBF(2.0) + PairwiseKernel(metric="polynomial", gamma=0.1)
     for model, function in [
@@ -51,8 +53,12 @@ def test_models_of_scikit_learn_are_exact(data):
         explanation = explainer(X[20:22])
         expected = np.array([interventional(function, x, X[:5], weights) for x in X[20:22]])
         np.testing.assert_allclose(explanation.values, expected, atol=1e-9 * (1 + np.abs(expected).max()))
-        np.testing.assert_allclose(explanation.predictions, function(X[20:22]), atol=1e-9 * (1 + np.abs(expected).max()))
-        assert explanation.certificate.holds and np.max(explanation.bound) < 1e-8 * (1 + np.abs(expected).max())
+        np.testing.assert_allclose(
+            explanation.predictions, function(X[20:22]), atol=1e-9 * (1 + np.abs(expected).max())
+        )
+        assert explanation.certificate.holds and np.max(explanation.bound) < 1e-8 * (
+            1 + np.abs(expected).max()
+        )
 
 
 def test_shap_over_all_coalitions_agrees(data):
@@ -79,7 +85,9 @@ def test_indices_groups_and_games(data):
         np.testing.assert_allclose(2 * pairs.interactions[0, j, k], index, atol=1e-9)
     grouped = riesz.Explainer(model, background, groups={"pair": [1, 3]})(X[20:21])
     players = [[0], [1, 3], [2]]
-    of_groups = lambda mask: value(np.isin(np.arange(4), [c for on, own in zip(mask, players) if on for c in own]))
+    of_groups = lambda mask: value(
+        np.isin(np.arange(4), [c for on, own in zip(mask, players) if on for c in own])
+    )
     np.testing.assert_allclose(grouped.values[0], shapley(of_groups, 3), atol=1e-9)
 
     baseline = riesz.Explainer(model, X[:1], game="baseline")(X[20:21])
@@ -93,7 +101,9 @@ def test_indices_groups_and_games(data):
 def test_without_a_background_it_says_what_to_give(data):
     X, y = data
     model = SVR(kernel="poly").fit(X, y)
-    with pytest.raises(ValueError, match="ties the columns x0, x1, x2, x3 together.* given a background or a baseline"):
+    with pytest.raises(
+        ValueError, match="ties the columns x0, x1, x2, x3 together.* given a background or a baseline"
+    ):
         riesz.Explainer(model)
     together = riesz.Explainer(model, groups={"all": range(4)})(X[:2])
     np.testing.assert_allclose(together.predictions, model.predict(X[:2]), atol=1e-9)

@@ -1,4 +1,5 @@
-"""Fitted models handed over whole are explained by what they predict; the oracle enumerates all coalitions."""
+"""Fitted models handed over whole are explained by what they predict; the oracle enumerates all
+coalitions."""
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,9 @@ def agrees(model, function, X, **options):
     explainer = riesz.Explainer(model, X[:5], **options)
     explanation = explainer(X[20:22])
     for i in range(2):
-        np.testing.assert_allclose(explanation.values[i], interventional(function, X[20 + i], X[:5]), atol=1e-10)
+        np.testing.assert_allclose(
+            explanation.values[i], interventional(function, X[20 + i], X[:5]), atol=1e-10
+        )
     return explanation
 
 
@@ -69,7 +72,9 @@ def test_regressors_are_explained_by_their_predictions(name, data):
     explanation = agrees(model, model.predict, X)
     assert explanation.output_names == ["y"] and explanation.provenance.model["explained"] == "prediction"
     assert "calls of its predictions" in explanation.provenance.run["valued by all coalitions because"]
-    with pytest.raises(riesz.UnsupportedModelError, match="not a kernel model that riesz reads.* given a background"):
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="not a kernel model that riesz reads.* given a background"
+    ):
         riesz.Explainer(model)
 
 
@@ -90,7 +95,10 @@ def test_classifiers_are_explained_by_their_probabilities(name, count, data):
     labels = np.array(["a", "b", "c"])[np.digitize(y, np.quantile(y, [0.5] if count == 2 else [0.3, 0.6]))]
     model = CLASSIFIERS[name].fit(X, labels)
     explanation = agrees(model, model.predict_proba, X)
-    assert explanation.output_names == ["a", "b", "c"][:count] and "predict_proba" in explanation.provenance.model["explained"]
+    assert (
+        explanation.output_names == ["a", "b", "c"][:count]
+        and "predict_proba" in explanation.provenance.model["explained"]
+    )
 
 
 def test_standard_errors_and_the_reason_are_said(data):
@@ -101,7 +109,8 @@ def test_standard_errors_and_the_reason_are_said(data):
     explanation = explainer(wide[20:22])
     assert explainer.exactness == "estimated" and (explanation.std_error > 0).any()
     assert explainer.reason == (
-        "a RandomForestRegressor is not a kernel model that riesz reads, so its values come from calls of its predictions"
+        "a RandomForestRegressor is not a kernel model that riesz reads, so its values come from calls of "
+        "its predictions"
     )
     assert explanation.provenance.run["estimated because"] == explainer.reason
     for i in range(2):
@@ -113,8 +122,13 @@ def test_log_odds_on_request(data):
     X, y = data
     labels = np.where(y > np.median(y), "high", "low")
     model = GradientBoostingClassifier(n_estimators=3).fit(X, labels)
-    explanation = agrees(model, lambda rows: np.outer(model.decision_function(rows), [-1, 1]), X, link="logit")
-    assert explanation.output_names == ["high", "low"] and "log-odds" in explanation.provenance.model["explained"]
+    explanation = agrees(
+        model, lambda rows: np.outer(model.decision_function(rows), [-1, 1]), X, link="logit"
+    )
+    assert (
+        explanation.output_names == ["high", "low"]
+        and "log-odds" in explanation.provenance.model["explained"]
+    )
     process = GaussianProcessClassifier(RBF(), optimizer=None).fit(X, labels)
     logit = lambda p: np.log(p / (1 - p))
     agrees(process, lambda rows: logit(process.predict_proba(rows)), X, link="logit")
@@ -133,7 +147,9 @@ def test_other_scores_labels_and_several_targets(data):
     X, y = data
     label = (y > np.median(y)).astype(int)
     isolated = IsolationForest(n_estimators=5, random_state=0).fit(X)
-    assert agrees(isolated, isolated.decision_function, X).provenance.model["explained"] == "decision function"
+    assert (
+        agrees(isolated, isolated.decision_function, X).provenance.model["explained"] == "decision function"
+    )
     local = LocalOutlierFactor(5, novelty=True).fit(X)
     agrees(local, local.decision_function, X)
     # Numbers of clusters and of classes are no quantities.
@@ -164,7 +180,9 @@ class Own:
 def test_whatever_has_a_predict(data):
     X, _ = data
     assert agrees(Own(), Own().predict, X).feature_names == ["x0", "x1", "x2", "x3"]
-    with pytest.raises(riesz.UnsupportedModelError, match="a object is not a model that riesz reads, and has no predict"):
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="a object is not a model that riesz reads, and has no predict"
+    ):
         riesz.Explainer(object(), X[:5])
     with pytest.raises(NotFittedError):
         riesz.Explainer(RandomForestRegressor(), X[:5])
@@ -208,8 +226,14 @@ def test_boosting_of_other_libraries(data):
     for rows in (X, frame):
         for regressor, classifier in [
             (xgboost.XGBRegressor(n_estimators=5), xgboost.XGBClassifier(n_estimators=5)),
-            (lightgbm.LGBMRegressor(n_estimators=5, verbose=-1), lightgbm.LGBMClassifier(n_estimators=5, verbose=-1)),
-            (catboost.CatBoostRegressor(iterations=5, **quiet), catboost.CatBoostClassifier(iterations=5, **quiet)),
+            (
+                lightgbm.LGBMRegressor(n_estimators=5, verbose=-1),
+                lightgbm.LGBMClassifier(n_estimators=5, verbose=-1),
+            ),
+            (
+                catboost.CatBoostRegressor(iterations=5, **quiet),
+                catboost.CatBoostClassifier(iterations=5, **quiet),
+            ),
         ]:
             regressor.fit(rows, y)
             classifier.fit(rows, label)
@@ -231,7 +255,11 @@ def test_boosting_of_other_libraries(data):
 def test_support_vector_machines_of_other_kinds_are_exact(data):
     X, y = data
     label = y > np.median(y)
-    for model, function in [(NuSVR(), "predict"), (NuSVC(), "decision_function"), (OneClassSVM(), "decision_function")]:
+    for model, function in [
+        (NuSVR(), "predict"),
+        (NuSVC(), "decision_function"),
+        (OneClassSVM(), "decision_function"),
+    ]:
         model.fit(X, label if isinstance(model, NuSVC) else y)
         explanation = agrees(model, getattr(model, function), X)
         assert explanation.bound.max() < 1e-9
@@ -244,12 +272,16 @@ def test_kernel_values_handed_over_are_told_what_to_give(data):
     for model, target in [(SVC(kernel="precomputed"), label), (SVR(kernel="precomputed"), y)]:
         model.fit(gram(X, X), target)
         for options in ({}, {"background": X[:5]}, {"background": gram(X, X)[:5]}):
-            with pytest.raises(riesz.UnsupportedModelError, match=r"precomputed.*riesz.Expansion\(kernel, points=X_train"):
+            with pytest.raises(
+                riesz.UnsupportedModelError, match=r"precomputed.*riesz.Expansion\(kernel, points=X_train"
+            ):
                 riesz.Explainer(model, **options)
         # As the sentence says.
         intercept = model.intercept_[0]
         kernel = riesz.kernels.RBF((1 / 0.6) ** 0.5)
-        expansion = riesz.Expansion(kernel, points=X[model.support_], coef=model.dual_coef_[0], intercept=intercept)
+        expansion = riesz.Expansion(
+            kernel, points=X[model.support_], coef=model.dual_coef_[0], intercept=intercept
+        )
         own = model.decision_function if isinstance(model, SVC) else model.predict
         agrees(expansion, lambda rows: own(gram(rows, X)), X)
     ridge = KernelRidge(kernel="precomputed").fit(gram(X, X), y)
@@ -290,12 +322,18 @@ def test_processes_over_objects_are_told_what_to_give():
 def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
     """At training rows this one agrees with its kernel."""
     X, y = data
-    for model in (SVR(), KernelRidge(kernel="rbf"), GaussianProcessRegressor(RBF(), alpha=0.1, optimizer=None)):
+    for model in (
+        SVR(),
+        KernelRidge(kernel="rbf"),
+        GaussianProcessRegressor(RBF(), alpha=0.1, optimizer=None),
+    ):
         model.fit(X, y)
         own = model.predict
         model.predict = lambda rows, own=own: own(rows) + 1e-3 * (np.asarray(rows) > 4.0).any(axis=1)
         far = np.abs(X) + 5.0
-        with pytest.raises(riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"):
+        with pytest.raises(
+            riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"
+        ):
             riesz.Explainer(model, far)
         # What it predicts can be explained.
         assert riesz.Explainer(model.predict, far[:4])(far[:1]).certificate.holds
@@ -303,7 +341,10 @@ def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
         assert riesz.Explainer(model, far)(far[:1]).certificate.holds
     # Sums of large terms lose digits, as those of columns that are not scaled.
     rows = 1e6 * (X + 10.0)
-    assert riesz.Explainer(SVC(kernel="linear", max_iter=500).fit(rows, y > 0), rows)(rows[:2]).shape == (2, 4)
+    assert riesz.Explainer(SVC(kernel="linear", max_iter=500).fit(rows, y > 0), rows)(rows[:2]).shape == (
+        2,
+        4,
+    )
     apart = KernelRidge(kernel="rbf", alpha=1e-6).fit(X + 5000.0, y)
     assert riesz.Explainer(apart, X + 5000.0)(X[:2] + 5000.0).shape == (2, 4)
     # Labels of rows are no places.

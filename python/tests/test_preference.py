@@ -1,4 +1,5 @@
-"""Models of duels: what must not matter, what data frames say, and what is refused. The formulas are tested in Rust."""
+"""Models of duels: what must not matter, what data frames say, and what is refused. The formulas are tested
+in Rust."""
 
 import pickle
 
@@ -62,7 +63,9 @@ def test_tuning_finds_who_wins():
     truth = ITEMS[LEFT, 0] > ITEMS[RIGHT, 0]
     assert ((model.predict(ITEMS[LEFT], ITEMS[RIGHT]) == "left") == truth).mean() > 0.85
     assert model.log_marginal_likelihood_value_ > fitted().log_marginal_likelihood_value_
-    assert len(model.kernel_.length_scale) == 3 and model.kernel_.length_scale[0] < model.kernel_.length_scale[1]
+    assert (
+        len(model.kernel_.length_scale) == 3 and model.kernel_.length_scale[0] < model.kernel_.length_scale[1]
+    )
     alone = riesz.PreferenceClassifier("utility").fit(ITEMS, PAIRS, outcome=WON)
     assert alone.generalised_ == 0.0 and alone.utility_ > 0.0
 
@@ -88,7 +91,9 @@ def test_duels_are_explained():
     explainer = riesz.Explainer(model.expansion_, background, groups=model.groups_)
     found = explainer(model.rows(ITEMS[:4], ITEMS[4:8]))
     assert found.feature_names == ["x0", "x1", "x2"] and found.certificate.holds
-    np.testing.assert_allclose(found.values.sum(axis=1), model.decision_function(ITEMS[:4], ITEMS[4:8]), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.values.sum(axis=1), model.decision_function(ITEMS[:4], ITEMS[4:8]), rtol=1e-9
+    )
     turned = explainer(model.rows(ITEMS[4:8], ITEMS[:4]))
     np.testing.assert_allclose(turned.values, -found.values, atol=1e-12)
 
@@ -156,7 +161,9 @@ def test_every_game_changes_its_sign_with_the_sides(game):
     if game not in ("functional", "observational"):
         # By the wide rows, and the general explainer.
         items = np.atleast_2d(GAMES[game])
-        pairs = np.array([(a, b) for a in range(len(items)) for b in range(len(items)) if game == "independent" or a == b])
+        pairs = np.array(
+            [(a, b) for a in range(len(items)) for b in range(len(items)) if game == "independent" or a == b]
+        )
         background = model.rows(items[pairs[:, 0]], items[pairs[:, 1]])
         general = riesz.Explainer(model.expansion_, background, groups=model.groups_)(model.rows(left, right))
         np.testing.assert_allclose(why.values, general.values, atol=1e-10)
@@ -175,7 +182,9 @@ def test_matches_groups_and_other_values():
     pairs = model.explain(left, right, index="k-sii")
     assert pairs.feature_names[3:] == ["x0 × x1", "x0 × x2", "x1 × x2"]
     weighted = model.explain(left, right, ITEMS[:2], weights=[2.0, 1.0])
-    np.testing.assert_allclose(weighted.values, model.explain(left, right, ITEMS[[0, 0, 1]]).values, atol=1e-12)
+    np.testing.assert_allclose(
+        weighted.values, model.explain(left, right, ITEMS[[0, 0, 1]]).values, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("how", [{}, {"game": "paired"}, {"game": "observational", "ridge": 0.05}])
@@ -188,7 +197,9 @@ def test_values_know_how_sure_they_are(how):
 
 
 def test_categories_are_explained():
-    frame = pd.DataFrame({"kind": np.array(["fire", "water", "grass"])[np.arange(25) % 3], "size": ITEMS[:, 0]})
+    frame = pd.DataFrame(
+        {"kind": np.array(["fire", "water", "grass"])[np.arange(25) % 3], "size": ITEMS[:, 0]}
+    )
     model = riesz.PreferenceClassifier(optimizer=None).fit(frame, PAIRS, outcome=WON)
     why = model.explain(frame.iloc[:2], frame.iloc[1:3])
     assert why.data[0, 0] == "fire / water" and why.column_names == ["kind", "size, left − right"]

@@ -1,4 +1,5 @@
-"""Means of explained duels: of an item against many, of bags, of a set of duels; and what duels are called."""
+"""Means of explained duels: of an item against many, of bags, of a set of duels; and what duels are
+called."""
 
 import pickle
 
@@ -10,18 +11,30 @@ import riesz
 from riesz.kernels import RBF
 
 rng = np.random.default_rng(7)
-ITEMS = pd.DataFrame(rng.normal(size=(12, 2)), columns=["power", "weight"], index=[f"item {i}" for i in range(12)])
+ITEMS = pd.DataFrame(
+    rng.normal(size=(12, 2)), columns=["power", "weight"], index=[f"item {i}" for i in range(12)]
+)
 LEFT, RIGHT = (both := rng.integers(12, size=(2, 90)))[:, both[0] != both[1]]
-WON = rng.random(len(LEFT)) < 1 / (1 + np.exp(2 * (ITEMS.power.to_numpy()[RIGHT] - ITEMS.power.to_numpy()[LEFT])))
+WON = rng.random(len(LEFT)) < 1 / (
+    1 + np.exp(2 * (ITEMS.power.to_numpy()[RIGHT] - ITEMS.power.to_numpy()[LEFT]))
+)
 NAMES = ITEMS.index.to_numpy()
 DUELS = np.column_stack([NAMES[LEFT], NAMES[RIGHT]])
 ONE, OTHERS = ITEMS.iloc[[0]], ITEMS.iloc[1:]
-MEMBERS = [("A", "item 0", 1.0), ("A", "item 1", 3.0), ("B", "item 4", 1.0), ("B", "item 5", 1.0), ("B", "item 6", 2.0)]
+MEMBERS = [
+    ("A", "item 0", 1.0),
+    ("A", "item 1", 3.0),
+    ("B", "item 4", 1.0),
+    ("B", "item 5", 1.0),
+    ("B", "item 6", 2.0),
+]
 ZERO = pd.DataFrame(np.zeros((1, 2)), columns=ITEMS.columns)
 
 
 def fitted(**own):
-    return riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5]), optimizer=None, **own).fit(ITEMS, DUELS, outcome=WON)
+    return riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5]), optimizer=None, **own).fit(
+        ITEMS, DUELS, outcome=WON
+    )
 
 
 MODEL = fitted()
@@ -36,7 +49,9 @@ def kept(items, columns):
 
 def shapley(worth):
     """Of two features, from what coalitions are worth."""
-    nobody, power, weight, both = (worth(columns) for columns in ([], ["power"], ["weight"], ["power", "weight"]))
+    nobody, power, weight, both = (
+        worth(columns) for columns in ([], ["power"], ["weight"], ["power", "weight"])
+    )
     return [(power - nobody + both - weight) / 2, (weight - nobody + both - power) / 2]
 
 
@@ -44,9 +59,13 @@ def test_an_item_against_many_is_the_mean_over_them():
     why = MODEL.explain(ITEMS.iloc[:2], OTHERS.iloc[1:], ZERO, game="baseline", average="opponents")
     for row in range(2):
         one = ITEMS.iloc[[row]]
-        mean = lambda columns: MODEL.decision_function(kept(one, columns), kept(OTHERS.iloc[1:], columns)).mean()
+        mean = lambda columns: MODEL.decision_function(
+            kept(one, columns), kept(OTHERS.iloc[1:], columns)
+        ).mean()
         np.testing.assert_allclose(why.values[row], shapley(mean), atol=1e-12)
-    np.testing.assert_allclose(why.data[0], (ONE.to_numpy() - OTHERS.iloc[1:].to_numpy()).mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(
+        why.data[0], (ONE.to_numpy() - OTHERS.iloc[1:].to_numpy()).mean(axis=0), atol=1e-12
+    )
     assert why.certificate.holds and why.certificate.bound < 1e-10
     assert [(duel.left, duel.right, duel.probability) for duel in why.duels] == [
         ("item 0", "10 items", None),
@@ -71,7 +90,9 @@ def test_means_of_explanations():
     assert mean.values.shape == (2,) and mean.predictions == pytest.approx(why.predictions.mean(), abs=1e-14)
     weights = np.vstack([np.arange(11.0), np.eye(11)[3]])
     several = why.average(weights)
-    np.testing.assert_allclose(several.values, weights / weights.sum(axis=1, keepdims=True) @ why.values, atol=1e-14)
+    np.testing.assert_allclose(
+        several.values, weights / weights.sum(axis=1, keepdims=True) @ why.values, atol=1e-14
+    )
     assert several.duels[1] == why.duels[3] and several.certificate.holds
     # Over both orders nothing is left.
     turned = MODEL.explain(OTHERS, ONE)
@@ -104,7 +125,9 @@ def test_bags_are_means_of_their_members():
     np.testing.assert_allclose(why.values[0], shapley(worth), atol=1e-12)
     log_odds, sd, chance = MODEL.predict_bags(ITEMS, MEMBERS, [("A", "B")])
     duel = why.duels[0]
-    assert (duel.left, duel.right) == ("A", "B") and duel.probability == pytest.approx(chance[0, 1], abs=1e-12)
+    assert (duel.left, duel.right) == ("A", "B") and duel.probability == pytest.approx(
+        chance[0, 1], abs=1e-12
+    )
     assert why.predictions[0] == pytest.approx(log_odds[0], abs=1e-12)
     low, high = 1 / (1 + np.exp(-(log_odds[0] + 1.959963984540054 * np.array([-1, 1]) * sd[0])))
     assert duel.interval == pytest.approx((low, high), abs=1e-9)
@@ -129,8 +152,13 @@ def test_duels_have_names_and_probabilities(tmp_path):
     np.testing.assert_allclose(
         [duel.probability for duel in why.duels], MODEL.predict_proba(ONE, OTHERS.iloc[:3])[:, 1], atol=1e-12
     )
-    np.testing.assert_allclose([duel.superiority for duel in why.duels], MODEL.superiority(ONE, OTHERS.iloc[:3]), atol=1e-9)
-    assert why.provenance.game == "Pref-SHAP, independent" and "12 items, drawn one a side" in why.provenance.absent
+    np.testing.assert_allclose(
+        [duel.superiority for duel in why.duels], MODEL.superiority(ONE, OTHERS.iloc[:3]), atol=1e-9
+    )
+    assert (
+        why.provenance.game == "Pref-SHAP, independent"
+        and "12 items, drawn one a side" in why.provenance.absent
+    )
     assert why[1].duels[0].right == "item 2"
     why.save(tmp_path / "why.json")
     for other in (riesz.Explanation.load(tmp_path / "why.json"), pickle.loads(pickle.dumps(why))):

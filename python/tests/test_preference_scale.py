@@ -1,4 +1,5 @@
-"""Bradley and Terry's model, pairs for any classifier, and landmarks: against scikit-learn, and one another."""
+"""Bradley and Terry's model, pairs for any classifier, and landmarks: against scikit-learn, and one
+another."""
 
 import pickle
 
@@ -29,26 +30,36 @@ def design(rows):
 
 
 def logistic(X, ridge):
-    return LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, WON).coef_[0]
+    return (
+        LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, WON).coef_[0]
+    )
 
 
 def test_abilities_are_logistic_regression():
     model = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(ITEMS, PAIRS, outcome=WON)
     expected = logistic(design(np.eye(30)), 0.7)
     np.testing.assert_allclose([model.abilities_[i] for i in range(30)], expected, atol=1e-6)
-    named = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(FRAME, np.array(NAMES)[PAIRS], outcome=WON)
-    alone = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(None, np.array(NAMES)[PAIRS], outcome=WON)
+    named = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(
+        FRAME, np.array(NAMES)[PAIRS], outcome=WON
+    )
+    alone = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(
+        None, np.array(NAMES)[PAIRS], outcome=WON
+    )
     for again in (named, alone, pickle.loads(pickle.dumps(named))):
         np.testing.assert_allclose([again.abilities_[name] for name in NAMES], expected, atol=1e-6)
     mean, sd = named.decision_function(NAMES[:4], NAMES[4:8], return_std=True)
     np.testing.assert_allclose(mean, expected[:4] - expected[4:8], atol=1e-6)
     curve = (p := 1 / (1 + np.exp(-design(np.eye(30)) @ expected))) * (1 - p)
-    covariance = np.linalg.inv(design(np.eye(30)).T @ (curve[:, None] * design(np.eye(30))) + 0.7 * np.eye(30))
+    covariance = np.linalg.inv(
+        design(np.eye(30)).T @ (curve[:, None] * design(np.eye(30))) + 0.7 * np.eye(30)
+    )
     ahead = np.eye(30)[:4] - np.eye(30)[4:8]
     np.testing.assert_allclose(sd, np.sqrt(np.einsum("ij,jk,ik->i", ahead, covariance, ahead)), rtol=1e-5)
     np.testing.assert_allclose([*named.abilities_std_.values()], np.sqrt(np.diag(covariance)), rtol=1e-5)
     np.testing.assert_allclose(named.predict_proba("item 0", "item 4")[0, 1], 1 / (1 + np.exp(-mean[0])))
-    assert named.superiority("item 3", "item 3") == 0.5 and named.groups_ == {"item": ["left_item", "right_item"]}
+    assert named.superiority("item 3", "item 3") == 0.5 and named.groups_ == {
+        "item": ["left_item", "right_item"]
+    }
     with pytest.raises(ValueError, match="somebody"):
         named.predict("item 0", "somebody")
 
@@ -61,7 +72,9 @@ def test_random_effects_choose_a_ridge():
     assert strict.fit(FRAME, np.array(NAMES)[PAIRS], outcome=WON).ridge_ == 0
     with pytest.raises(ValueError, match="1 item never won"):
         strict.fit(None, [("a", "b"), ("b", "a"), ("b", "c")])
-    some = riesz.PreferenceClassifier("bradley_terry", ridge=1).fit(None, [("a", "b"), ("b", "a"), ("b", "c")])
+    some = riesz.PreferenceClassifier("bradley_terry", ridge=1).fit(
+        None, [("a", "b"), ("b", "a"), ("b", "c")]
+    )
     assert "1 item never won (c)" in some.notes_[0] and model.notes_ == []
     with pytest.raises(ValueError, match="ridge"):
         riesz.PreferenceClassifier("bradley_terry", ridge="much").fit(ITEMS, PAIRS)
@@ -71,7 +84,9 @@ def test_linear_abilities_are_logistic_regression(tmp_path):
     model = riesz.PreferenceClassifier("linear", ridge=2.0).fit(FRAME, np.array(NAMES)[PAIRS], outcome=WON)
     expected = logistic(design(ITEMS / ITEMS.std(axis=0)), 2.0) / ITEMS.std(axis=0)
     np.testing.assert_allclose(model.coef_, expected, atol=1e-6)
-    np.testing.assert_allclose(model.decision_function(ITEMS[:5], ITEMS[5:10]), (ITEMS[:5] - ITEMS[5:10]) @ expected, atol=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(ITEMS[:5], ITEMS[5:10]), (ITEMS[:5] - ITEMS[5:10]) @ expected, atol=1e-6
+    )
     # Shares of features are differences times coefficients.
     explainer = riesz.Explainer(model.expansion_, model.rows(FRAME, FRAME), groups=model.groups_)
     found = explainer(model.rows(ITEMS[:2], ITEMS[2:4]))
@@ -92,17 +107,25 @@ def test_any_classifier_takes_pairs():
         plain.predict_proba(np.hstack([ITEMS[:5], ITEMS[5:10]]))[:, 1],
         atol=1e-6,
     )
-    trees = PairClassifier(HistGradientBoostingClassifier(random_state=0)).fit(FRAME, np.array(NAMES)[PAIRS], outcome=WON)
+    trees = PairClassifier(HistGradientBoostingClassifier(random_state=0)).fit(
+        FRAME, np.array(NAMES)[PAIRS], outcome=WON
+    )
     assert list(trees.estimator_.feature_names_in_[[0, -1]]) == ["left_a", "right_c"]
-    there, back = (trees.predict_proba(*sides)[:, 1] for sides in ((FRAME[:9], FRAME[9:18]), (FRAME[9:18], FRAME[:9])))
+    there, back = (
+        trees.predict_proba(*sides)[:, 1] for sides in ((FRAME[:9], FRAME[9:18]), (FRAME[9:18], FRAME[:9]))
+    )
     np.testing.assert_allclose(there, 1 - back, atol=1e-15)
-    np.testing.assert_allclose(trees.decision_function(FRAME[:9], FRAME[9:18]), np.log(there / back), atol=1e-12)
+    np.testing.assert_allclose(
+        trees.decision_function(FRAME[:9], FRAME[9:18]), np.log(there / back), atol=1e-12
+    )
     assert ((trees.predict(FRAME[:9], FRAME[9:18]) == "left") == (there > 0.5)).all()
     # A tie is half a win for either.
     tied = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, [(0, 1), (2, 3)], outcome=[0.5, 1.0])
     twice = [(0, 1), (1, 0), (2, 3)]
     same = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, twice, sample_weight=[0.5, 0.5, 1.0])
-    np.testing.assert_allclose(tied.predict_proba(ITEMS[:2], ITEMS[2:4]), same.predict_proba(ITEMS[:2], ITEMS[2:4]), atol=1e-6)
+    np.testing.assert_allclose(
+        tied.predict_proba(ITEMS[:2], ITEMS[2:4]), same.predict_proba(ITEMS[:2], ITEMS[2:4]), atol=1e-6
+    )
     pipeline = clone(PairClassifier(make_pipeline(StandardScaler(), LogisticRegression())))
     assert pipeline.fit(FRAME.to_numpy(), PAIRS).predict_proba(ITEMS[0], ITEMS[1]).shape == (1, 2)
     with pytest.raises(ValueError, match="the outcome of a duel is left, right or tie"):
@@ -112,7 +135,9 @@ def test_any_classifier_takes_pairs():
 def test_landmarks_are_the_process():
     how = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None}
     exact = riesz.PreferenceClassifier(**how).fit(ITEMS, PAIRS, outcome=WON)
-    model = riesz.PreferenceClassifier(**how, landmarks=30, n_draws=400, tol=1e-11).fit(ITEMS, PAIRS, outcome=WON)
+    model = riesz.PreferenceClassifier(**how, landmarks=30, n_draws=400, tol=1e-11).fit(
+        ITEMS, PAIRS, outcome=WON
+    )
     assert (exact.landmarks_, model.landmarks_) == (None, 30) and model.unknown_variance_ < 1e-6
     left, right = ITEMS[:10], ITEMS[10:20]
     mean, sd = exact.decision_function(left, right, return_std=True)
@@ -127,7 +152,9 @@ def test_landmarks_are_the_process():
     np.testing.assert_array_equal(again.decision_function(left, right, return_std=True), (own, spread))
     # Values are those of the exact model.
     values = [
-        riesz.Explainer(m.expansion_, m.rows(ITEMS[:8], ITEMS[:8]), groups=m.groups_)(m.rows(left[:2], right[:2])).values
+        riesz.Explainer(m.expansion_, m.rows(ITEMS[:8], ITEMS[:8]), groups=m.groups_)(
+            m.rows(left[:2], right[:2])
+        ).values
         for m in (exact, model)
     ]
     np.testing.assert_allclose(values[1], values[0], atol=1e-6)
@@ -143,7 +170,9 @@ def test_landmarks_know_contexts_home_ability_and_ties():
     given = {"outcome": tied, "contexts": where, "home": home}
     labels = np.array(NAMES)[PAIRS]
     exact = riesz.PreferenceClassifier(**how, landmarks=None).fit(FRAME, labels, **given)
-    model = riesz.PreferenceClassifier(**how, landmarks="all", n_draws=400, tol=1e-11, random_state=0).fit(FRAME, labels, **given)
+    model = riesz.PreferenceClassifier(**how, landmarks="all", n_draws=400, tol=1e-11, random_state=0).fit(
+        FRAME, labels, **given
+    )
     assert (exact.landmarks_, model.context_landmarks_) == (None, 6)
     assert max(model.unknown_variance_, model.unknown_context_variance_) < 1e-6
     assert model.home_advantage_ == exact.home_advantage_ > 0 and model.margin_ == exact.margin_ > 0
@@ -153,12 +182,18 @@ def test_landmarks_know_contexts_home_ability_and_ties():
     own, spread = model.decision_function(left, right, return_std="exact", **at)
     np.testing.assert_allclose(own, mean, atol=1e-6)
     np.testing.assert_allclose(spread, sd, atol=1e-6)
-    np.testing.assert_allclose(model.decision_function(left, right, return_std=True, **at)[1], sd, rtol=4 / np.sqrt(800))
-    np.testing.assert_allclose(model.predict_proba(left, right, **at), exact.predict_proba(left, right, **at), atol=0.02)
+    np.testing.assert_allclose(
+        model.decision_function(left, right, return_std=True, **at)[1], sd, rtol=4 / np.sqrt(800)
+    )
+    np.testing.assert_allclose(
+        model.predict_proba(left, right, **at), exact.predict_proba(left, right, **at), atol=0.02
+    )
     assert set(model.predict(left, right, **at)) <= {"left", "right", "tie"}
     np.testing.assert_array_equal(model.rows(left, right, **at), exact.rows(left, right, **at))
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(left, right, return_std="exact", **at), (own, spread))
+    np.testing.assert_array_equal(
+        again.decision_function(left, right, return_std="exact", **at), (own, spread)
+    )
     np.testing.assert_allclose(exact.decision_function(left, right, return_std="exact", **at), (mean, sd))
     # Values of the joint game and of the contexts' own.
     for game in ("independent", "contexts"):
@@ -176,7 +211,9 @@ def test_many_duels_go_through_landmarks():
     items = np.random.default_rng(0).normal(size=(150, 2))
     pairs = np.array([(i, j) for i in range(150) for j in range(i)])[::4]
     won = (items[pairs[:, 0], 0] > items[pairs[:, 1], 0]).astype(float)
-    model = riesz.PreferenceClassifier("utility", n_tuning_pairs=100, n_draws=8, random_state=0).fit(items, pairs, outcome=won)
+    model = riesz.PreferenceClassifier("utility", n_tuning_pairs=100, n_draws=8, random_state=0).fit(
+        items, pairs, outcome=won
+    )
     assert 10 < model.landmarks_ <= 150 and model.log_marginal_likelihood_value_ < 0
     ahead = model.decision_function(items[pairs[:, 0]], items[pairs[:, 1]])
     assert ((ahead > 0) == (won == 1)).mean() > 0.97

@@ -46,7 +46,9 @@ def test_values_add_up_to_probabilities(classes):
     for i, row in enumerate(ROWS):
         truth = shapley(model.predict_proba, row)
         assert np.allclose(found.values[i], truth[:, 1] if classes == 2 else truth, atol=1e-12)
-    pairs = pickle.loads(pickle.dumps(riesz.Explainer(model, BACKGROUND, probabilities=True, index="k-SII")))(ROWS)
+    pairs = pickle.loads(pickle.dumps(riesz.Explainer(model, BACKGROUND, probabilities=True, index="k-SII")))(
+        ROWS
+    )
     assert pairs.certificate.holds
     assert np.allclose(pairs.interactions.sum(axis=(1, 2)), found.predictions - found.base_values)
 

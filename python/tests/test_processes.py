@@ -1,4 +1,5 @@
-"""Forked children, and Ctrl-C: what is asked comes back, and what is stopped stops, in processes that can be ended."""
+"""Forked children, and Ctrl-C: what is asked comes back, and what is stopped stops, in processes that can be
+ended."""
 
 import subprocess
 import sys
@@ -121,7 +122,9 @@ work = {
     "svr by folds": lambda: SVR(C="auto", folds=300).fit(x, y[some]),
     "predictions": lambda: model.predict(many),
     "standard deviations": lambda: process.predict(many, return_std=True),
-    "values of a function": lambda: riesz.Explainer(lambda rows: rows @ X[0], background=X[:2000], seed=0)(X[:300]),
+    "values of a function": lambda: riesz.Explainer(
+        lambda rows: rows @ X[0], background=X[:2000], seed=0
+    )(X[:300]),
 }
 for name, one in work.items():
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()

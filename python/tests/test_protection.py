@@ -42,7 +42,9 @@ def test_a_generic_optimiser_finds_the_same_model(game):
         value = fit @ fit + 0.3 * a @ gram @ a + 20.0 / 30 * said @ said
         return value, 2 * gram @ fit + 0.6 * gram @ a + 40.0 / 30 * z @ said
 
-    found = minimize(objective, np.zeros(30), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).x
+    found = minimize(
+        objective, np.zeros(30), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
+    ).x
     np.testing.assert_allclose(squared.predict(X), gram @ found, atol=1e-6)
     assert objective(squared.dual_coef_)[0] <= objective(found)[0] + 1e-10
 
@@ -56,28 +58,38 @@ def test_a_generic_optimiser_finds_the_same_model(game):
         value = np.logaddexp(0, np.where(label, -f, f)).sum() + 0.15 * a @ gram @ a + 20.0 / 30 * said @ said
         return value, np.append(gram @ slope + 0.3 * gram @ a + 40.0 / 30 * z @ said, slope.sum())
 
-    found = minimize(objective, np.zeros(31), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}).x
+    found = minimize(
+        objective, np.zeros(31), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
+    ).x
     np.testing.assert_allclose(logistic.decision_function(X), gram @ found[:-1] + found[-1], atol=1e-5)
 
 
 def test_a_path_shows_what_protection_costs():
     rng = np.random.default_rng(1)
     z = rng.normal(size=(120, 1))
-    X = pandas.DataFrame(np.hstack([z, z + 0.3 * rng.normal(size=(120, 1)), rng.normal(size=(120, 1))]), columns=list("abc"))
+    X = pandas.DataFrame(
+        np.hstack([z, z + 0.3 * rng.normal(size=(120, 1)), rng.normal(size=(120, 1))]), columns=list("abc")
+    )
     y = X["a"] + X["c"]
     for game in ("interventional", "observational"):
         # Length scales at which the ridge alone does not decide.
         model = riesz.KernelRidge(0.1, kernel=RBF(2.0), protect="a", protect_game=game)
-        path = riesz.protection_path(model, X[:80], y[:80], [0.0, 10.0, 300.0, 10000.0], X_test=X[80:], y_test=y[80:])
+        path = riesz.protection_path(
+            model, X[:80], y[:80], [0.0, 10.0, 300.0, 10000.0], X_test=X[80:], y_test=y[80:]
+        )
         assert path.feature_names == ["a", "b", "c"] and path.protected == ["a"]
-        assert (np.diff(path.importances[:, 0]) < 0).all() and path.importances[-1, 0] < 0.15 * path.importances[0, 0]
+        assert (np.diff(path.importances[:, 0]) < 0).all() and path.importances[
+            -1, 0
+        ] < 0.15 * path.importances[0, 0]
         assert path.scores[0] > path.scores[-1] and path.importances[-1, 2] > 0.3 * path.importances[0, 2]
         again = clone(model).set_params(protect_strength=300.0).fit(X[:80], y[:80])
         np.testing.assert_allclose(again.predict(X), path.estimators[2].predict(X), atol=1e-10)
         assert path.plot().get_xlabel() == "mean |value| of a"
     # Against what b says of a, only the observational penalty helps.
     interventional, observational = (
-        riesz.KernelRidge(0.1, kernel=RBF(2.0), protect="a", protect_game=game, protect_strength=1000.0).fit(X, y)
+        riesz.KernelRidge(0.1, kernel=RBF(2.0), protect="a", protect_game=game, protect_strength=1000.0).fit(
+            X, y
+        )
         for game in ("interventional", "observational")
     )
     said = [abs(np.corrcoef(model.predict(X), X["a"])[0, 1]) for model in (interventional, observational)]
@@ -88,16 +100,23 @@ def test_groups_classifiers_weights_and_searches():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 4))
     y = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])
-    model = riesz.KernelLogisticRegression(0.1, kernel=RBF(2.0), protect={"pair": [0, 1]}, protect_strength=0.0)
+    model = riesz.KernelLogisticRegression(
+        0.1, kernel=RBF(2.0), protect={"pair": [0, 1]}, protect_strength=0.0
+    )
     search = GridSearchCV(model, {"protect_strength": [0.0, 1.0]}, cv=3).fit(X, y)
     assert search.best_params_ == {"protect_strength": 0.0}
     path = riesz.protection_path(model, X, y, [0.0, 300.0])
-    assert path.feature_names == ["pair", "x2", "x3"] and path.importances[1, 0] < 0.2 * path.importances[0, 0]
+    assert (
+        path.feature_names == ["pair", "x2", "x3"] and path.importances[1, 0] < 0.2 * path.importances[0, 0]
+    )
     # A row of weight 0 is no row.
     weights = np.where(np.arange(60) < 40, 1.0, 0.0)
     for kind, target in [(riesz.KernelRidge, X[:, 0]), (riesz.KernelLogisticRegression, y)]:
         model = kind(0.1, kernel=RBF(2.0), protect=[0], protect_strength=5.0)
-        weighted, fewer = clone(model).fit(X, target, sample_weight=weights), clone(model).fit(X[:40], target[:40])
+        weighted, fewer = (
+            clone(model).fit(X, target, sample_weight=weights),
+            clone(model).fit(X[:40], target[:40]),
+        )
         np.testing.assert_allclose(weighted.expansion_.predict(X), fewer.expansion_.predict(X), atol=1e-8)
     centred = riesz.KernelRidge(0.1, kernel=RBF(2.0), fit_intercept=True).fit(X, X[:, 0] + 100)
     assert abs(centred.expansion_.intercept[0] - 100 - X[:, 0].mean()) < 1e-10
@@ -159,7 +178,9 @@ def test_many_features_and_many_rows_are_protected_observationally():
     # Few features: the coalitions are all taken, and the settings of the path are those of the explanations.
     few = X[:, :4]
     model = riesz.KernelRidge(0.1, **options | {"kernel": RBF(2.0), "protect_game": game(landmarks=99)})
-    near, exact = (clone(model).set_params(protect_game=game(landmarks=count)).fit(few, y) for count in (99, None))
+    near, exact = (
+        clone(model).set_params(protect_game=game(landmarks=count)).fit(few, y) for count in (99, None)
+    )
     assert 0 < np.abs(near.predict(few) - exact.predict(few)).max() < 0.05 * np.ptp(exact.predict(few))
     assert "penalty" not in riesz.Explainer(near, few[:10])(few[:1]).provenance.model
     path = riesz.protection_path(model, few, y, [0.0, 1000.0])

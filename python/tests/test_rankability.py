@@ -1,4 +1,5 @@
-"""Whether there is a ranking, and of which items, against numpy and scikit-learn. The formulas are tested in Rust."""
+"""Whether there is a ranking, and of which items, against numpy and scikit-learn. The formulas are tested in
+Rust."""
 
 import numpy as np
 import pandas as pd
@@ -66,7 +67,11 @@ def test_labels_and_categories_are_read():
     found = rankability(model, items, n_triangles=1, random_state=0)
     assert found.cyclic_share > 0.95
     (a, b, c), chance = found.triangles[0]
-    assert {(items.kind[a], items.kind[b]), (items.kind[b], items.kind[c]), (items.kind[c], items.kind[a])} == beats
+    assert {
+        (items.kind[a], items.kind[b]),
+        (items.kind[b], items.kind[c]),
+        (items.kind[c], items.kind[a]),
+    } == beats
     assert chance > 0.5 and f"{a} beats {b}" in str(found)
     told = compare_models(items, duels, kernel=Categorical())
     assert told.cycles > 5 and told.nested == pytest.approx(model.log_marginal_likelihood_value_, abs=1e-6)
@@ -101,7 +106,10 @@ def test_spec_r_is_numpys():
         ranked.append(index(met * (place[:, None] < place)))
         coin = np.triu(rng.random((15, 15)) < 0.5, 1)
         coins.append(index(met * (coin + np.tril(~coin.T, -1))))
-    for mean, sd, draws in [(found.ranking, found.ranking_std, ranked), (found.coins, found.coins_std, coins)]:
+    for mean, sd, draws in [
+        (found.ranking, found.ranking_std, ranked),
+        (found.coins, found.coins_std, coins),
+    ]:
         assert abs(mean - np.mean(draws)) < 5 * np.hypot(sd, np.std(draws)) / 20
         np.testing.assert_allclose(sd, np.std(draws), rtol=0.25)
     named = spec_r(np.array([f"i{i:02}" for i in range(15)])[duels], outcome=won, n_draws=2, random_state=0)
@@ -111,7 +119,9 @@ def test_spec_r_is_numpys():
 @pytest.mark.parametrize("covariates", [True, False])
 def test_the_mixture_finds_clusters_and_their_number(covariates):
     items, duels, won, kind = drawn(seed=4, count=24, density=0.9, clusters=2)
-    found = riesz.PreferenceClusters(kernel=RBF([1.5, 1.5]), covariates=covariates, max_clusters=3, random_state=0)
+    found = riesz.PreferenceClusters(
+        kernel=RBF([1.5, 1.5]), covariates=covariates, max_clusters=3, random_state=0
+    )
     found.fit(items, duels, outcome=won)
     assert found.n_clusters_ == 2 and adjusted_rand_score(found.labels_, kind) > 0.8
     assert found.bound_ == max(found.bounds_.values()) and set(found.bounds_) == {1, 2, 3}
@@ -145,13 +155,17 @@ def test_kmeans_and_spectral_clustering_are_scikit_learns():
     left, right = np.triu_indices(24, 1)
 
     def flow(model):
-        fitted = riesz.PreferenceClassifier(model, kernel=RBF([1.5, 1.5]), optimizer=None).fit(items, duels, outcome=won)
+        fitted = riesz.PreferenceClassifier(model, kernel=RBF([1.5, 1.5]), optimizer=None).fit(
+            items, duels, outcome=won
+        )
         matrix = np.zeros((24, 24))
         matrix[left, right] = fitted.decision_function(items[left], items[right])
         return matrix - matrix.T
 
     assert adjusted_rand_score(cluster("generalised").labels_, by_singular_vectors(flow("generalised"))) > 0.8
-    theirs = SpectralClustering(2, affinity="precomputed", n_init=20, random_state=0).fit_predict(np.abs(flow("generalised")))
+    theirs = SpectralClustering(2, affinity="precomputed", n_init=20, random_state=0).fit_predict(
+        np.abs(flow("generalised"))
+    )
     assert adjusted_rand_score(cluster("spectral").labels_, theirs) > 0.8
     stable = cluster("mixture", n_subsamples=2, covariates=True)
     assert stable.stability_ > 0.7 and (stable.covariates_labels_ == cluster("covariates").labels_).all()

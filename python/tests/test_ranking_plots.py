@@ -1,4 +1,5 @@
-"""Ladders and matrices of preferences show their numbers where they belong, and explanations of duels say what differs."""
+"""Ladders and matrices of preferences show their numbers where they belong, and explanations of duels say
+what differs."""
 
 import json
 
@@ -24,7 +25,8 @@ def closed():
 
 
 def found(count=12, named=lambda i: f"phone {i}", seed=0):
-    """A rankability of draws, with circles of the second, third and fourth item, and of the first, the last and the second."""
+    """A rankability of draws, with circles of the second, third and fourth item, and of the first, the last
+    and the second."""
     rng = np.random.default_rng(seed)
     utility = rng.permutation(np.linspace(3, -3, count))
     draws = utility + rng.normal(size=(200, count)) * rng.uniform(0.3, 1.2, count)
@@ -139,7 +141,11 @@ def test_a_matrix_is_in_order_of_utility():
     assert low[2] > low[0] and high[0] > high[2]
     texts = {t.get_position(): t.get_text() for t in ax.texts}
     assert texts[(1, 0)] == ".82" and texts[(0, 1)] == ".18" and len(texts) == 12
-    assert ticks(plots.preference_matrix(chances(utility), order=np.array([1, 3, 0])).yaxis) == ["1", "3", "0"]
+    assert ticks(plots.preference_matrix(chances(utility), order=np.array([1, 3, 0])).yaxis) == [
+        "1",
+        "3",
+        "0",
+    ]
     frame = pd.DataFrame(chances(utility), index=list("abcd"))
     assert ticks(plots.preference_matrix(frame).yaxis) == ["c", "a", "d", "b"]
     partly = chances(utility)
@@ -154,7 +160,11 @@ def test_clusters_stand_together_between_lines():
     assert ticks(ax.yaxis) == ["3", "1", "2", "0", "4"]
     lines = sorted(tuple(line.get_ydata()) for line in ax.lines if line.get_ydata()[0] == line.get_ydata()[1])
     assert lines == [(1.5, 1.5), (3.5, 3.5)] and len(ax.lines) == 4
-    assert {t.get_text(): t.xy[1] for t in ax.texts if t.get_text().isalpha()} == {"a": 0.5, "b": 2.5, "c": 4.0}
+    assert {t.get_text(): t.xy[1] for t in ax.texts if t.get_text().isalpha()} == {
+        "a": 0.5,
+        "b": 2.5,
+        "c": 4.0,
+    }
     clusters = riesz.PreferenceClusters()
     clusters.labels_ = np.array([1, 0, 1, 0, 1])
     ax = plots.preference_matrix(chance, clusters=clusters)
@@ -172,23 +182,34 @@ def test_nothing_on_a_matrix_hides_anything(count):
     bar = figure.axes[1]
     boxes = [
         t.get_window_extent(renderer)
-        for t in [*ax.texts, *ax.get_yticklabels(), *ax.get_xticklabels(), *bar.get_yticklabels(), bar.yaxis.label]
+        for t in [
+            *ax.texts,
+            *ax.get_yticklabels(),
+            *ax.get_xticklabels(),
+            *bar.get_yticklabels(),
+            bar.yaxis.label,
+        ]
     ]
     for k, box in enumerate(boxes):
         assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 and box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1
         assert not any(box.overlaps(other) for other in boxes[:k])
     # In small axes names give way.
     _, small = plt.subplots(figsize=(3, 2))
-    assert bool(ticks(plots.preference_matrix(chances(np.arange(count)), names, ax=small).yaxis)) == (count == 10)
+    assert bool(ticks(plots.preference_matrix(chances(np.arange(count)), names, ax=small).yaxis)) == (
+        count == 10
+    )
 
 
 def fitted(**how):
     rng = np.random.default_rng(0)
     items = pd.DataFrame(
-        {"size": rng.normal(size=12), "kind": np.array(["x", "y"])[np.arange(12) % 2]}, index=list("abcdefghijkl")
+        {"size": rng.normal(size=12), "kind": np.array(["x", "y"])[np.arange(12) % 2]},
+        index=list("abcdefghijkl"),
     )
     left, right = np.triu_indices(12, 1)
-    won = rng.random(66) < 1 / (1 + np.exp(-3 * (items["size"].to_numpy()[left] - items["size"].to_numpy()[right])))
+    won = rng.random(66) < 1 / (
+        1 + np.exp(-3 * (items["size"].to_numpy()[left] - items["size"].to_numpy()[right]))
+    )
     duels = items.index.to_numpy()[np.column_stack([left, right])]
     return items, riesz.PreferenceClassifier(**{"optimizer": None} | how), duels, won.astype(float)
 
@@ -241,13 +262,33 @@ def test_home_ties_labels_and_pair_classifiers():
         (lambda: plots.preference_matrix("model"), TypeError, "model is a str"),
         (lambda: plots.preference_matrix(np.ones((2, 3))), ValueError, r"shape \(2, 3\)"),
         (lambda: plots.preference_matrix(3 * np.ones((2, 2))), ValueError, "outside 0 to 1"),
-        (lambda: plots.preference_matrix(np.ones((3, 3)), ["a", "b"]), ValueError, "2 names of items, and the matrix has 3"),
-        (lambda: plots.preference_matrix(np.ones((3, 3)), clusters=[0, 1]), ValueError, "clusters have the shape"),
-        (lambda: plots.preference_matrix(np.ones((3, 3)), order=[0, 0, 1]), ValueError, "order: .* of the 3 items"),
+        (
+            lambda: plots.preference_matrix(np.ones((3, 3)), ["a", "b"]),
+            ValueError,
+            "2 names of items, and the matrix has 3",
+        ),
+        (
+            lambda: plots.preference_matrix(np.ones((3, 3)), clusters=[0, 1]),
+            ValueError,
+            "clusters have the shape",
+        ),
+        (
+            lambda: plots.preference_matrix(np.ones((3, 3)), order=[0, 0, 1]),
+            ValueError,
+            "order: .* of the 3 items",
+        ),
         (lambda: plots.preference_matrix(np.ones((3, 3)), order=[0, 3]), ValueError, "order"),
         (lambda: plots.preference_matrix(np.ones((3, 3)), order="utility"), ValueError, "order"),
-        (lambda: plots.preference_matrix(np.ones((2, 2)), clusters=[0, 1], order=[0, 1]), ValueError, "clusters and order"),
-        (lambda: plots.preference_matrix(np.ones((2, 2)), home="left"), TypeError, "home: probabilities that are given"),
+        (
+            lambda: plots.preference_matrix(np.ones((2, 2)), clusters=[0, 1], order=[0, 1]),
+            ValueError,
+            "clusters and order",
+        ),
+        (
+            lambda: plots.preference_matrix(np.ones((2, 2)), home="left"),
+            TypeError,
+            "home: probabilities that are given",
+        ),
         (lambda: plots.preference_matrix(fitted()[1]), ValueError, "items: a model is asked about items"),
         (lambda: plots.preference_matrix(fitted()[1], fitted()[0][:1]), ValueError, "items have 1 row"),
     ],
@@ -279,9 +320,15 @@ def test_plots_of_duels_say_that_they_show_differences(tmp_path):
     for e in (why, riesz.Explanation.load(again)):
         ax = plots.waterfall(e[0])
         assert set(ticks(ax.yaxis)) == {label, "kind = x / x"}
-        whiskers = [c.lines[2][0].get_segments()[0][:, 0] for c in ax.containers if type(c).__name__ == "ErrorbarContainer"]
+        whiskers = [
+            c.lines[2][0].get_segments()[0][:, 0]
+            for c in ax.containers
+            if type(c).__name__ == "ErrorbarContainer"
+        ]
         order = np.argsort(np.abs(e.values[0]))
-        np.testing.assert_allclose([np.ptp(ends) / 2 for ends in whiskers], 1.959963984540054 * e.sd[0][order])
+        np.testing.assert_allclose(
+            [np.ptp(ends) / 2 for ends in whiskers], 1.959963984540054 * e.sd[0][order]
+        )
         assert any(label in t.get_text() for t in plots.force(e[0]).texts)
         assert plots.scatter(e, "size").get_xlabel() == "size, left − right"
         assert plots.scatter(e, "kind", color="size").figure.axes[1].get_ylabel() == "size, left − right"
@@ -299,7 +346,9 @@ def test_plots_of_duels_say_that_they_show_differences(tmp_path):
 
 def test_names_of_levels_leave_room_for_the_swarm():
     rng = np.random.default_rng(1)
-    X = pd.DataFrame({"a": rng.normal(size=80), "make": rng.choice([f"Manufacturer {i}" for i in range(6)], 80)})
+    X = pd.DataFrame(
+        {"a": rng.normal(size=80), "make": rng.choice([f"Manufacturer {i}" for i in range(6)], 80)}
+    )
     model = riesz.KernelRidge().fit(X, X["a"])
     ax = plots.beeswarm(riesz.Explainer(model, X[:10])(X))
     ax.figure.canvas.draw()

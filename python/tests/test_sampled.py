@@ -23,7 +23,8 @@ from conftest import interventional, shapley
 
 
 def agree(explanation, expected):
-    """Within three standard errors of the truth, or rounding where all coalitions were valued, and adding up without error."""
+    """Within three standard errors of the truth, or rounding where all coalitions were valued, and adding up
+    without error."""
     values, errors = explanation.values, explanation.std_error
     if explanation.exactness == "exact":
         assert errors is None and explanation.certificate.holds
@@ -43,7 +44,9 @@ def test_models_without_product_form_are_estimated_as_what_they_are(data):
     label, three = (y > y.mean()).astype(int), np.digitize(y, np.quantile(y, [0.3, 0.7]))
     ovo = SVC(kernel="sigmoid", decision_function_shape="ovo").fit(X, three)
     high = KernelRidge(kernel="poly", degree=21, gamma=0.01, coef0=1.0).fit(X, y)
-    latent = GaussianProcessClassifier(PairwiseKernel(metric="sigmoid", gamma=0.01), optimizer=None).fit(X, label)
+    latent = GaussianProcessClassifier(PairwiseKernel(metric="sigmoid", gamma=0.01), optimizer=None).fit(
+        X, label
+    )
     part = latent.base_estimator_
     pipeline = make_pipeline(StandardScaler(), PCA(3), SVR()).fit(X, y)
     for model, function in [
@@ -51,8 +54,14 @@ def test_models_without_product_form_are_estimated_as_what_they_are(data):
         (high, None),
         (KernelRidge(kernel="sigmoid", alpha=1.0).fit(X, np.column_stack([y, -(y**2)])), None),
         (KernelRidge(kernel=lambda a, b: np.tanh(a @ b)).fit(X, y), None),
-        (OneClassSVM(kernel="sigmoid").fit(X), lambda rows: OneClassSVM(kernel="sigmoid").fit(X).decision_function(rows)),
-        (SVC(kernel="sigmoid").fit(X, label), lambda rows: SVC(kernel="sigmoid").fit(X, label).decision_function(rows)),
+        (
+            OneClassSVM(kernel="sigmoid").fit(X),
+            lambda rows: OneClassSVM(kernel="sigmoid").fit(X).decision_function(rows),
+        ),
+        (
+            SVC(kernel="sigmoid").fit(X, label),
+            lambda rows: SVC(kernel="sigmoid").fit(X, label).decision_function(rows),
+        ),
         (ovo, ovo.decision_function),
         (latent, lambda rows: part.kernel_(rows, part.X_train_) @ (part.y_train_ - part.pi_)),
         (pipeline, None),
@@ -87,7 +96,9 @@ def test_any_function_weights_groups_and_outputs(data):
 
     def of_groups(mask):
         mask = np.asarray(mask)
-        rows = np.where(np.isin(np.arange(8), [c for on, own in zip(mask, columns) for c in own if on]), X[30], X[:8])
+        rows = np.where(
+            np.isin(np.arange(8), [c for on, own in zip(mask, columns) for c in own if on]), X[30], X[:8]
+        )
         return forest.predict_proba(rows).mean(axis=0)
 
     agree(grouped, [shapley(of_groups, 7)])
@@ -128,7 +139,12 @@ def test_functions_get_frames_with_their_types():
 
     def on_polars(rows):
         assert isinstance(rows, polars.DataFrame) and rows.schema == polar.schema
-        return function_of(rows["age"].to_numpy(), rows["city"].to_numpy(), rows["member"].to_numpy(), rows["name"].to_numpy())
+        return function_of(
+            rows["age"].to_numpy(),
+            rows["city"].to_numpy(),
+            rows["member"].to_numpy(),
+            rows["name"].to_numpy(),
+        )
 
     frame.index = np.arange(30)[::-1]
     background, rows = frame[:9], frame[20:22]
@@ -138,9 +154,9 @@ def test_functions_get_frames_with_their_types():
             mixed = background.copy()
             for j, on in enumerate(mask):
                 if on:
-                    mixed[frame.columns[j]] = pandas.Series([x.iloc[0, j]] * len(mixed), index=mixed.index).astype(
-                        expected.iloc[j]
-                    )
+                    mixed[frame.columns[j]] = pandas.Series(
+                        [x.iloc[0, j]] * len(mixed), index=mixed.index
+                    ).astype(expected.iloc[j])
             return function(mixed).mean()
 
         return shapley(of, 4)
@@ -182,11 +198,15 @@ def test_what_cannot_be_estimated_is_said(data):
     with pytest.raises(ValueError, match="X has 3 columns, but the background has 4"):
         riesz.Explainer(lambda rows: rows["a"], pandas.DataFrame(X, columns=list("abcd")))(X[:, :3])
     poly = SVR(kernel="sigmoid").fit(X, y)
-    with pytest.raises(riesz.UnsupportedModelError, match="given a background and the interventional or observational game"):
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="given a background and the interventional or observational game"
+    ):
         riesz.Explainer(poly)
     with pytest.raises(riesz.UnsupportedModelError, match="interventional or observational game"):
         riesz.Explainer(poly, X[:5], game="marginal_product")
-    with pytest.raises(riesz.UnsupportedModelError, match="the function .*<lambda> is not known to have a kernel"):
+    with pytest.raises(
+        riesz.UnsupportedModelError, match="the function .*<lambda> is not known to have a kernel"
+    ):
         riesz.Explainer(lambda rows: rows[:, 0])
     with pytest.raises(ValueError, match="the baseline has 2 rows, but 1 are expected"):
         riesz.Explainer(poly, X[:2], game="baseline")
@@ -223,10 +243,15 @@ def test_kernel_shap_values_functions_by_coalitions(data):
     np.testing.assert_allclose(whole.values, exact.values, atol=1e-10)
     wide = np.hstack([X, np.sin(3 * X), X**2])
     forest = RandomForestClassifier(10, random_state=0).fit(wide, np.digitize(y, [-0.5, 0.5]))
-    sampled = riesz.Explainer(forest.predict_proba, wide[:5], estimator="kernel_shap", coalitions=200)(wide[20:22])
+    sampled = riesz.Explainer(forest.predict_proba, wide[:5], estimator="kernel_shap", coalitions=200)(
+        wide[20:22]
+    )
     precise = riesz.Explainer(forest.predict_proba, wide[:5], permutations=100)(wide[20:22])
     error = np.hypot(sampled.std_error, precise.std_error)
-    assert sampled.exactness == "estimated" and (np.abs(sampled.values - precise.values) < 5 * error + 1e-9).all()
+    assert (
+        sampled.exactness == "estimated"
+        and (np.abs(sampled.values - precise.values) < 5 * error + 1e-9).all()
+    )
 
 
 def test_conditional_samplers_for_comparison(data):
@@ -254,17 +279,25 @@ def test_conditional_samplers_for_comparison(data):
     expected = shapley(value, 4)
     assert (np.abs(explanation.values[0] - expected) < 5 * explanation.std_error[0] + 0.03).all()
     for conditional, draws in (("kernel", None), ("copula", 300)):
-        found = riesz.Explainer(model.predict, game=riesz.Observational(frame, conditional=conditional, draws=draws))(frame[:2])
+        found = riesz.Explainer(
+            model.predict, game=riesz.Observational(frame, conditional=conditional, draws=draws)
+        )(frame[:2])
         if conditional == "copula":
             assert np.abs(found.values - explanation.values).max() < 0.3 * np.abs(explanation.values).max()
         np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), found.predictions, atol=1e-9)
     for options, words in [
         ({"game": riesz.Observational(conditional="vine")}, "conditional = 'vine'"),
         ({"estimator": "tree"}, "estimator = 'tree'"),
-        ({"estimator": "permutation", "game": "observational"}, "permutations estimate the interventional game"),
+        (
+            {"estimator": "permutation", "game": "observational"},
+            "permutations estimate the interventional game",
+        ),
         ({"game": riesz.Observational(draws=1)}, "draws = 1"),
         ({"coalitions": 9}, "coalitions belongs to the observational game and kernel_shap"),
-        ({"permutations": 9, "std_error": 0.1}, "std_error belongs to the observational game and kernel_shap"),
+        (
+            {"permutations": 9, "std_error": 0.1},
+            "std_error belongs to the observational game and kernel_shap",
+        ),
     ]:
         with pytest.raises(ValueError, match=words):
             riesz.Explainer(model, frame, **options)
@@ -334,9 +367,13 @@ def test_functions_are_conditioned_through_landmarks_and_features_too(data):
         ]
         assert 0 < off[0] < 0.2 * np.abs(whole).max() and off[0] < off[1], (name, off)
         for conditional in ("gaussian", "copula"):
-            with pytest.raises(ValueError, match="ridge belongs to the observational game, whose conditional"):
+            with pytest.raises(
+                ValueError, match="ridge belongs to the observational game, whose conditional"
+            ):
                 riesz.Explainer(model.predict, game=game(conditional=conditional, **{name: near}))
-    with pytest.raises(ValueError, match="draws belongs to conditional distributions that are gaussian or copula"):
+    with pytest.raises(
+        ValueError, match="draws belongs to conditional distributions that are gaussian or copula"
+    ):
         riesz.Explainer(model.predict, game=game(draws=10))
     with pytest.raises(ValueError, match="conjugate_gradients belongs to the observational game of a model"):
         riesz.Explainer(model.predict, game=game(conjugate_gradients=1e-6))
@@ -385,7 +422,11 @@ def test_what_is_no_rows_is_refused(data):
     for background, rows, words in [
         (masked, X, "background has masked cells"),
         (X[:5], masked, "X has masked cells"),
-        (lambda mask, x: x, X, "background is a builtins.function: give an array or data frame of rows, as the data"),
+        (
+            lambda mask, x: x,
+            X,
+            "background is a builtins.function: give an array or data frame of rows, as the data",
+        ),
     ]:
         for explained in (model, model.predict):
             with pytest.raises(ValueError, match=words):

@@ -1,7 +1,7 @@
 """Transforms of BoTorch's models, read without BoTorch from numbers that scripts/oracles/botorch.py saved.
 
-Stand-ins have the classes' names, modules and attributes; what BoTorch computed with the real ones is in the file.
-"""
+Stand-ins have the classes' names, modules and attributes; what BoTorch computed with the real ones is in the
+file."""
 
 import json
 import pathlib
@@ -49,7 +49,9 @@ def together(parts):
         return stand_in(parts[0]) if parts else None
     module = parts[0]["module"]
     name = "ChainedInputTransform" if module.endswith("input") else "ChainedOutcomeTransform"
-    return type(name, (Chain,), {"__module__": module})({str(k): stand_in(part) for k, part in enumerate(parts)})
+    return type(name, (Chain,), {"__module__": module})(
+        {str(k): stand_in(part) for k, part in enumerate(parts)}
+    )
 
 
 def applied(parts, rows):
@@ -84,7 +86,9 @@ def test_transforms_are_undone(case):
     chain = together(case["input"])
     owners = list(range(width)) if chain is None else _botorch.input_owners(chain, width)
     outcome = _botorch.outcome_of(Model())
-    expansion = riesz.Expansion(riesz.kernels.RBF(case["length_scale"]), np.array(case["points"]), case["coef"], case["constant"])
+    expansion = riesz.Expansion(
+        riesz.kernels.RBF(case["length_scale"]), np.array(case["points"]), case["coef"], case["constant"]
+    )
     part = Part(expansion, owners, lambda X: applied(case["input"], X))
     part = mapped(part, np.array([[outcome.scale]]), np.array([outcome.shift]), ["y"])
     imported = Imported([[part]], "posterior mean", numbered(width), "SingleTaskGP", ["y"])
@@ -116,5 +120,7 @@ def test_transforms_that_are_not_known_are_named():
     assert _botorch.outcome_of(Model()) == _botorch.Outcome(2.0, 3.0, True)
     for parts, name in [([scaled, log], "Log"), ([{**outcome, "class": "Power"}], "Power")]:
         Model.outcome_transform = together(parts)
-        with pytest.raises(riesz.UnsupportedModelError, match=f"the outcome of the Model is transformed by {name}"):
+        with pytest.raises(
+            riesz.UnsupportedModelError, match=f"the outcome of the Model is transformed by {name}"
+        ):
             _botorch.outcome_of(Model())

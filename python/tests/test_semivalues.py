@@ -44,13 +44,24 @@ def enumerated(f, index, row):
     return values
 
 
-INDICES = ["banzhaf", "banzhaf(0.3)", "leave-one-out", "first-order", "beta-shapley(4, 1)", "beta-shapley(.5,2)"]
+INDICES = [
+    "banzhaf",
+    "banzhaf(0.3)",
+    "leave-one-out",
+    "first-order",
+    "beta-shapley(4, 1)",
+    "beta-shapley(.5,2)",
+]
 
 
 @pytest.mark.parametrize("index", [*INDICES, riesz.Semivalue([0.1, 0.6, 1.0], weights=[0.25, 0.5, 0.25])])
 @pytest.mark.parametrize("kind", ["svr", "bagging"])
 def test_semivalues_are_their_definition(index, kind):
-    model = SVR(C=100.0) if kind == "svr" else BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, random_state=0)
+    model = (
+        SVR(C=100.0)
+        if kind == "svr"
+        else BaggingRegressor(KernelRidge(kernel="rbf", gamma=0.1), 3, random_state=0)
+    )
     model.fit(X[:200], y[:200])
     found = riesz.Explainer(model, BACKGROUND, index=index)(ROWS)
     for i, row in enumerate(ROWS):
@@ -92,7 +103,9 @@ def test_a_measure_is_given_by_its_rule(tmp_path):
     assert found.certificate is None and "semivalues(" in repr(found)
     found.save(tmp_path / "a.json")
     assert riesz.Explanation.load(tmp_path / "a.json").index == found.index
-    many = riesz.Explainer(model, BACKGROUND, index=riesz.Semivalue(np.linspace(0, 1, 9), np.full(9, 1 / 9)))(ROWS)
+    many = riesz.Explainer(model, BACKGROUND, index=riesz.Semivalue(np.linspace(0, 1, 9), np.full(9, 1 / 9)))(
+        ROWS
+    )
     many.report(tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
     assert "semivalue by 9 chances" in page and "whose mean is 0.5" in page
@@ -104,7 +117,9 @@ def test_a_measure_is_given_by_its_rule(tmp_path):
 
 def test_beta_1_1_are_shapley_values():
     model = SVR(C=100.0).fit(X, y)
-    shapley, beta = (riesz.Explainer(model, BACKGROUND, index=index)(ROWS) for index in [None, "beta-shapley(1,1)"])
+    shapley, beta = (
+        riesz.Explainer(model, BACKGROUND, index=index)(ROWS) for index in [None, "beta-shapley(1,1)"]
+    )
     assert np.array_equal(shapley.values, beta.values) and beta.certificate.holds
 
 

@@ -1,4 +1,5 @@
-"""Every scikit-learn model that riesz reads, against enumeration of all coalitions with the model's own output."""
+"""Every scikit-learn model that riesz reads, against enumeration of all coalitions with the model's own
+output."""
 
 import copy
 import pickle
@@ -83,7 +84,9 @@ def test_several_outputs(data):
         explanation = riesz.Explainer(model, background=X[:7])(X[30:32])
         assert explanation.values.shape == (2, 4, 3) and explanation.base_values.shape == (2, 3)
         for i, x in enumerate(X[30:32]):
-            np.testing.assert_allclose(explanation.values[i], interventional(model.predict, x, X[:7]), atol=1e-9)
+            np.testing.assert_allclose(
+                explanation.values[i], interventional(model.predict, x, X[:7]), atol=1e-9
+            )
 
 
 @pytest.mark.parametrize("kind", [SVC, NuSVC, OneClassSVM])
@@ -94,7 +97,9 @@ def test_binary_svms_explain_the_decision_function(kind, kernel, data):
     explainer = riesz.Explainer(model, background=X[:7])
     explanation = explainer(X[:3])
     for i in range(3):
-        np.testing.assert_allclose(explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10)
+        np.testing.assert_allclose(
+            explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10
+        )
     if kind is not OneClassSVM:
         assert explanation.output_names == ["low"]
         assert "decision function (positive for class 'low'" in repr(explainer)
@@ -108,14 +113,23 @@ def test_multiclass_svms_explain_each_pair(data):
     explanation = riesz.Explainer(model, X[:7])(X[:2])
     assert explanation.output_names == pairs
     for i in range(2):
-        np.testing.assert_allclose(explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10)
-    # With one-vs-rest scores, the default, each class's sum beside them, which scikit-learn squashes and adds to votes.
+        np.testing.assert_allclose(
+            explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10
+        )
+    # With one-vs-rest scores, the default, each class's sum beside them, which scikit-learn squashes and adds
+    # to votes.
     model = clone(model).set_params(decision_function_shape="ovr").fit(X, classes)
     both = riesz.Explainer(model, X[:7])(X)
     assert both.output_names == [*pairs, "a", "b", "c", "d"] and both.certificate.holds
     np.testing.assert_allclose(both[:2, :, :6].values, explanation.values, atol=1e-12)
     sums = both[:, :, 6:].predictions
-    votes = np.stack([sum(both[:, :, p].predictions * (1 if p[0] == c else -1) > 0 for p in pairs if c in p) for c in "abcd"], 1)
+    votes = np.stack(
+        [
+            sum(both[:, :, p].predictions * (1 if p[0] == c else -1) > 0 for p in pairs if c in p)
+            for c in "abcd"
+        ],
+        1,
+    )
     np.testing.assert_allclose(model.decision_function(X), votes + sums / (3 * (np.abs(sums) + 1)), atol=1e-9)
     # riesz's own tell the same.
     ours = riesz.Explainer(riesz.SVC(tol=1e-10).fit(X, classes), X[:7])(X[:2])
@@ -141,13 +155,17 @@ def test_gaussian_process_classifiers_explain_the_latent_function(data):
     assert explanation.values.shape == (2, 4, 3) and explanation.output_names == ["0", "1", "2"]
     for o, fitted in enumerate(model.base_estimator_.estimators_):
         latent = lambda rows: fitted.kernel_(rows, fitted.X_train_) @ (fitted.y_train_ - fitted.pi_)
-        np.testing.assert_allclose(explanation[0, :, o].values, interventional(latent, X[0], X[:7]), atol=1e-10)
+        np.testing.assert_allclose(
+            explanation[0, :, o].values, interventional(latent, X[0], X[:7]), atol=1e-10
+        )
     model = clone(model).set_params(multi_class="one_vs_one").fit(X, classes)
     explanation = riesz.Explainer(model, X[:7])(X)
     assert explanation.output_names == ["1 vs 0", "2 vs 0", "2 vs 1"] and explanation.certificate.holds
     for o, fitted in enumerate(model.base_estimator_.estimators_):
         latent = lambda rows: fitted.kernel_(rows, fitted.X_train_) @ (fitted.y_train_ - fitted.pi_)
-        np.testing.assert_allclose(explanation[:2, :, o].values[0], interventional(latent, X[0], X[:7]), atol=1e-10)
+        np.testing.assert_allclose(
+            explanation[:2, :, o].values[0], interventional(latent, X[0], X[:7]), atol=1e-10
+        )
         # Positive for the first class of the pair.
         won = explanation[:, :, o].predictions > 0
         assert (won == fitted.predict(X)).all()
@@ -156,7 +174,9 @@ def test_gaussian_process_classifiers_explain_the_latent_function(data):
 def test_shaps_enumerated_kernel_explainer_agrees(data):
     X, y = data
     model = SVR(C=3).fit(X, y)
-    theirs = shap.KernelExplainer(model.predict, X[:10]).shap_values(X[:4], nsamples=1000, l1_reg=False, silent=True)
+    theirs = shap.KernelExplainer(model.predict, X[:10]).shap_values(
+        X[:4], nsamples=1000, l1_reg=False, silent=True
+    )
     np.testing.assert_allclose(riesz.Explainer(model, X[:10])(X[:4]).values, theirs, atol=1e-8)
 
 
@@ -220,7 +240,12 @@ def test_models_and_rows_may_be_sparse(data):
 
 def test_isotropic_kernels_are_exact_for_one_player_and_refused_for_several(data):
     X, y = data
-    for kernel in [Matern(1.2, nu=1.5), Matern([1.0, 2.0, 1.0, 1.0], nu=2.5), RationalQuadratic(1.1, 0.7), Matern(nu=0.5)]:
+    for kernel in [
+        Matern(1.2, nu=1.5),
+        Matern([1.0, 2.0, 1.0, 1.0], nu=2.5),
+        RationalQuadratic(1.1, 0.7),
+        Matern(nu=0.5),
+    ]:
         model = gp(kernel).fit(X, y)
         with pytest.raises(riesz.UnsupportedModelError, match="ties the columns x0, x1, x2, x3 together"):
             riesz.Explainer(model)
@@ -277,7 +302,11 @@ def test_powers_and_products_of_kernels_are_those_of_scikit_learn():
     X, Z = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
     for _ in range(200):
         kernel = parts[rng.integers(6)]() * Exponentiation(parts[rng.integers(6)](), positive())
-        kernel = Exponentiation(kernel, positive()) if rng.random() < 0.7 else Exponentiation(kernel + DotProduct(positive()), 2)
+        kernel = (
+            Exponentiation(kernel, positive())
+            if rng.random() < 0.7
+            else Exponentiation(kernel + DotProduct(positive()), 2)
+        )
         ours = riesz.Expansion(gp_kernel(kernel, 3), X, np.eye(6)).predict(Z)
         np.testing.assert_allclose(ours, kernel(Z, X), rtol=1e-10)
     # Several kernels for several models are none for one.
@@ -329,11 +358,19 @@ def test_nullable_columns_are_numbers(data):
 def test_explainers_are_copied_and_pickled(data, tmp_path):
     X, y = data
     riesz.Expansion(riesz.kernels.RBF(), X, y).save(tmp_path / "m.riesz")
-    shared = {"groups": {"pair": [1, 3]}, "weights": np.arange(1.0, 6.0), "threads": 1, "output_names": ["price"]}
+    shared = {
+        "groups": {"pair": [1, 3]},
+        "weights": np.arange(1.0, 6.0),
+        "threads": 1,
+        "output_names": ["price"],
+    }
     for model, options in [
         (SVR().fit(X, y), shared),
         (make_pipeline(StandardScaler(), SVR()).fit(X, y), shared),
-        (SVR(kernel="sigmoid").fit(X, y), {"seed": 3, "estimator": "kernel_shap", "std_error": 9.0, **shared}),
+        (
+            SVR(kernel="sigmoid").fit(X, y),
+            {"seed": 3, "estimator": "kernel_shap", "std_error": 9.0, **shared},
+        ),
         (tmp_path / "m.riesz", shared),
     ]:
         explainer = riesz.Explainer(model, X[:5], **options)

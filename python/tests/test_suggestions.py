@@ -81,10 +81,14 @@ def test_batches_are_chosen_one_by_one(model):
 def test_costs_divide_gains(model):
     model.observe(0.0, 3.0, sd=0.1)
     one = model.suggest(candidates=[-1.0, 1.0])
-    dear = model.suggest(candidates=[-1.0, 1.0], costs=lambda at: np.where(at["dose"] == one.treatments["dose"][0], 1e9, 1))
+    dear = model.suggest(
+        candidates=[-1.0, 1.0], costs=lambda at: np.where(at["dose"] == one.treatments["dose"][0], 1e9, 1)
+    )
     assert dear.treatments["dose"][0] == -one.treatments["dose"][0]
     flat = model.suggest(bounds=(-1, 1), costs=lambda at: np.full(len(at["dose"]), 2.0))
-    assert flat.acquisition[0] == pytest.approx(model.suggest(bounds=(-1, 1)).acquisition[0] - np.log(2), rel=1e-9)
+    assert flat.acquisition[0] == pytest.approx(
+        model.suggest(bounds=(-1, 1)).acquisition[0] - np.log(2), rel=1e-9
+    )
 
 
 def test_several_treatments_and_models(model, drugs):
@@ -92,13 +96,19 @@ def test_several_treatments_and_models(model, drugs):
     assert np.abs(found.treatments["a"]).max() <= 1
     assert drugs.suggest(2, bounds={"a": (-1, 1)}).to_frame().equals(found.to_frame())
     among = suggest_among([model, drugs], costs=[1e300, 1.0])
-    assert among.model[0] == 1 and np.isnan(among.treatments["dose"][0]) and np.isfinite(among.treatments["a"][0])
+    assert (
+        among.model[0] == 1
+        and np.isnan(among.treatments["dose"][0])
+        and np.isfinite(among.treatments["a"][0])
+    )
     assert suggest_among([model, drugs], costs=[1.0, 1e300]).model[0] == 0
 
 
 def test_levels_are_enumerated():
     studies = linear()
-    studies[0]["dose"] = np.where(studies[0].dose > 0.5, "high", np.where(studies[0].dose < -0.5, "low", "none"))
+    studies[0]["dose"] = np.where(
+        studies[0].dose > 0.5, "high", np.where(studies[0].dose < -0.5, "low", "none")
+    )
     model = fitted(studies)
     assert model.suggest(minimize=True).treatments["dose"][0] == "high"
     assert model.suggest(minimize=False).treatments["dose"][0] == "low"
@@ -146,7 +156,10 @@ def test_experiments_are_kept_and_forgotten(model):
         (lambda own: own.suggest(costs=-1), "cost = -1"),
         (lambda own: own.suggest(costs="dear"), "is not numbers"),
         (lambda own: own.suggest(random_state=-1), "random_state = -1"),
-        (lambda own: own.suggest(candidates=[900.0], supported=True), "the studies tell none of the candidates"),
+        (
+            lambda own: own.suggest(candidates=[900.0], supported=True),
+            "the studies tell none of the candidates",
+        ),
         (lambda own: suggest_among([]), "models: give one or more"),
         (lambda own: suggest_among([own], costs=[1, 2]), "costs: 1 are needed"),
     ],

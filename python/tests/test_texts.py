@@ -8,7 +8,12 @@ import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import GenericKernelMixin, Kernel, StationaryKernelMixin
 from sklearn.kernel_ridge import KernelRidge
@@ -59,7 +64,10 @@ def agrees(model, f, exact, texts=NEW, atol=1e-9, **options):
     explainer = riesz.Explainer(model, **options)
     explanation = explainer(texts)
     assert (explainer.reason is None) == exact and explainer.exactness == ("exact" if exact else "estimated")
-    assert explanation.certificate.holds and explanation.provenance.absent == "an absent word is left out of the text"
+    assert (
+        explanation.certificate.holds
+        and explanation.provenance.absent == "an absent word is left out of the text"
+    )
     np.testing.assert_allclose(explanation.predictions, f(texts), atol=atol)
     for i, text in enumerate(texts):
         if explanation[i].values.any():
@@ -79,7 +87,11 @@ EXACT = {
     "no length": (TfidfVectorizer(norm=None), SVC(kernel="linear")),
     "counts, rbf": (CountVectorizer(), SVC(gamma=0.3)),
     "counts, polynomial": (CountVectorizer(), SVC(kernel="poly", degree=2, coef0=1.0)),
-    "counts scaled, laplacian": (CountVectorizer(), MaxAbsScaler(), KernelRidge(kernel="laplacian", gamma=0.2)),
+    "counts scaled, laplacian": (
+        CountVectorizer(),
+        MaxAbsScaler(),
+        KernelRidge(kernel="laplacian", gamma=0.2),
+    ),
     "counts, tf-idf without length, rbf": (CountVectorizer(), TfidfTransformer(norm=None), SVC()),
     "hashed": (HashingVectorizer(n_features=2**12, norm=None), SVC()),
     "hashed, linear": (HashingVectorizer(n_features=2**12), LogisticRegression()),
@@ -127,12 +139,21 @@ def test_what_is_not_exact_is_valued_by_coalitions_or_estimated():
     long = ["the worst plot of all and a good cast is not a bad film"]
     explainer = riesz.Explainer(search, permutations=32, seed=1)
     explanation = explainer(long)
-    assert explanation.exactness == "estimated" and "scale each other" in explanation.provenance.run["estimated because"]
+    assert (
+        explanation.exactness == "estimated"
+        and "scale each other" in explanation.provenance.run["estimated because"]
+    )
     expected = enumerated(search.decision_function, long[0], explanation.feature_names)
     assert (np.abs(explanation.values[0] - expected) <= 4 * explanation.std_error[0] + 1e-12).all()
     probable = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(TEXTS, LABELS)
     agrees(probable, probable.predict_proba, False, short, probabilities=True)
-    agrees(probable, lambda texts: np.outer(probable.decision_function(texts), [-1, 1]), False, short, link="logit")
+    agrees(
+        probable,
+        lambda texts: np.outer(probable.decision_function(texts), [-1, 1]),
+        False,
+        short,
+        link="logit",
+    )
 
 
 def test_sparse_support_vectors_are_not_written_out_beyond_a_size():
@@ -178,7 +199,9 @@ def test_groups_of_words():
     model = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10.0)).fit(TEXTS, LABELS)
     groups = {"praise": ["good", "fine"], "blame": ["bad", "worst", "awful"]}
     explanation = riesz.Explainer(model, groups=groups)(NEW)
-    assert {"praise", "blame", "film"} <= set(explanation.feature_names) and "good" not in explanation.feature_names
+    assert {"praise", "blame", "film"} <= set(
+        explanation.feature_names
+    ) and "good" not in explanation.feature_names
     words = words_of(NEW[0])
     players = [["good"], ["plot"], ["bad"], ["cast"], ["the"], ["film"], ["is"]]
 
@@ -214,7 +237,10 @@ def test_texts_come_in_lists_and_columns(tmp_path):
     assert (explainer(["nothing known"]).values == 0).all() and explainer([]).values.shape[0] == 0
     with pytest.warns(UserWarning, match="the background is not used"):
         riesz.Explainer(model, background=TEXTS)
-    for options, words in [({"weights": [1.0]}, "weights has no use"), ({"index": "k-SII"}, "index of features alone")]:
+    for options, words in [
+        ({"weights": [1.0]}, "weights has no use"),
+        ({"index": "k-SII"}, "index of features alone"),
+    ]:
         with pytest.raises(ValueError, match=words):
             riesz.Explainer(model, **options)(NEW)
     # Files, tables and pictures know them.
@@ -235,7 +261,9 @@ class Shared(GenericKernelMixin, StationaryKernelMixin, Kernel):
 
     def __call__(self, X, Y=None, eval_gradient=False):
         split = lambda texts: [set(text.split()) for text in texts]
-        return np.array([[len(x & y) / max(len(x | y), 1) for y in split(X if Y is None else Y)] for x in split(X)])
+        return np.array(
+            [[len(x & y) / max(len(x | y), 1) for y in split(X if Y is None else Y)] for x in split(X)]
+        )
 
     def diag(self, X):
         return np.ones(len(X))

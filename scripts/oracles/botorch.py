@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes python/tests/saved/botorch.json: models of BoTorch as numbers, and the Shapley values of their posterior means.
+"""Writes python/tests/saved/botorch.json: models of BoTorch as numbers, and the Shapley values of their
+posterior means.
 
-Values are enumerated over all coalitions of `model.posterior(X).mean`, in the user's columns and units, so that the reading
-of transforms is tested where BoTorch is not installed. Needs botorch.
+Values are enumerated over all coalitions of `model.posterior(X).mean`, in the user's columns and units, so
+that the reading of transforms is tested where BoTorch is not installed. Needs botorch.
 
     scripts/oracles/botorch.py
 """
@@ -137,7 +138,9 @@ def main():
     cases = [
         case("none", X / [10, 1000, 2], y / 40, outcome_transform=None),
         case("standardised outcome", X / [10, 1000, 2], y, outcome_transform=outcomes.Standardize(1)),
-        case("normalised", X, y, input_transform=inputs.Normalize(3), outcome_transform=outcomes.Standardize(1)),
+        case(
+            "normalised", X, y, input_transform=inputs.Normalize(3), outcome_transform=outcomes.Standardize(1)
+        ),
         case("standardised twice", X, y, input_transform=inputs.InputStandardize(3), outcome_transform=both),
         case(
             "logarithm",

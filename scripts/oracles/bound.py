@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Tries to break the proved bound: exact values of all indices in 120-digit arithmetic, from all coalitions, against `riesz explain`.
+"""Tries to break the proved bound: exact values of all indices in 120-digit arithmetic, from all coalitions,
+against `riesz explain`.
 
     cargo build --release && pip install mpmath
     scripts/oracles/bound.py [SEED [MINUTES]]
 
-Random models with every kind of factor, from near 1 down to 1e-300 and below, negative and zero ones, mixed signs and scales, groups,
-powers of sums over several columns, and all four games; and in half the rounds extremes: thousands of periods, sums and means that cancel, shapes of rational quadratics and
-numbers over hundreds of orders of magnitude; at least 30 models. Prints, for each game, the largest error as a share of its bound, and
-how many times the error the bound is in the middle of the ordinary rounds. Fails if an error exceeds its bound, if a certificate fails,
-or if what is refused is not said to overflow. The program is `$RIESZ`, or that of the release build.
-"""
+Random models with every kind of factor, from near 1 down to 1e-300 and below, negative and zero ones, mixed
+signs and scales, groups, powers of sums over several columns, and all four games; and in half the rounds
+extremes: thousands of periods, sums and means that cancel, shapes of rational quadratics and numbers over
+hundreds of orders of magnitude; at least 30 models. Prints, for each game, the largest error as a share of
+its bound, and how many times the error the bound is in the middle of the ordinary rounds. Fails if an error
+exceeds its bound, if a certificate fails, or if what is refused is not said to overflow. The program is
+`$RIESZ`, or that of the release build."""
 
 import itertools
 import json
@@ -76,7 +78,9 @@ def factors(term, columns, u, v):
             elif kind == "categorical":
                 out *= 1 if apart == 0 else mpf(factor["similarity"])
             else:
-                out *= profile(factor["profile"], apart / mpf(factor["lengthscale"][slot]), factor.get("alpha"))
+                out *= profile(
+                    factor["profile"], apart / mpf(factor["lengthscale"][slot]), factor.get("alpha")
+                )
     return out
 
 
@@ -101,7 +105,13 @@ def bernoulli(r):
 
 def weight(index, order, size, s):
     """Of the dividend of s players, in the value of so many of them."""
-    t = {"banzhaf": mpf(1) / 2, "bii": mpf(1) / 2, "leave-one-out": mpf(1), "first-order": mpf(0), "moebius": mpf(0)}.get(index)
+    t = {
+        "banzhaf": mpf(1) / 2,
+        "bii": mpf(1) / 2,
+        "leave-one-out": mpf(1),
+        "first-order": mpf(0),
+        "moebius": mpf(0),
+    }.get(index)
     if index.startswith("banzhaf("):
         t = mpf(float(index[8:-1]))
     if t is not None:
@@ -134,11 +144,13 @@ def values_of(index, order, d, value):
     """Values of all sets of up to so many players, from all coalitions."""
     worth = {s: value(s) for s in itertools.product([False, True], repeat=d)}
     dividend = {
-        s: sum((-1) ** (sum(s) - sum(r)) * v for r, v in worth.items() if all(a <= b for a, b in zip(r, s))) for s in worth
+        s: sum((-1) ** (sum(s) - sum(r)) * v for r, v in worth.items() if all(a <= b for a, b in zip(r, s)))
+        for s in worth
     }
     sets = [own for size in range(1, min(order, d) + 1) for own in itertools.combinations(range(d), size)]
     return [
-        sum(weight(index, order, len(own), sum(s)) * m for s, m in dividend.items() if all(s[j] for j in own)) for own in sets
+        sum(weight(index, order, len(own), sum(s)) * m for s, m in dividend.items() if all(s[j] for j in own))
+        for own in sets
     ]
 
 
@@ -163,9 +175,14 @@ def alone(term, players):
 
 
 def mixtures(game, s, players, x, rows):
-    """Rows with the present players' columns of x, and the absent players' of background rows: together, or each of its own."""
+    """Rows with the present players' columns of x, and the absent players' of background rows: together, or
+    each of its own."""
     absent = [columns for on, columns in zip(s, players) if not on]
-    many = itertools.product(rows, repeat=len(absent)) if game == "marginal-product" else ([row] * len(absent) for row in rows)
+    many = (
+        itertools.product(rows, repeat=len(absent))
+        if game == "marginal-product"
+        else ([row] * len(absent) for row in rows)
+    )
     for drawn in many:
         mixed = list(x)
         for columns, row in zip(absent, drawn):
@@ -185,7 +202,10 @@ def truth(model, players, x, game, background, index, order):
                 if tied(term):
                     if game == "functional":
                         # Its columns are one player's, who has them all or leaves 1.
-                        there = any(on and set(term["factors"][0]["columns"]) <= set(own) for on, own in zip(s, players))
+                        there = any(
+                            on and set(term["factors"][0]["columns"]) <= set(own)
+                            for on, own in zip(s, players)
+                        )
                         total += mpf(coef[i]) * (power(term, p, x) if there else mpf(term["scale"]))
                         continue
                     worths = [power(term, p, row) for row in mixtures(game, s, players, x, rows)]
@@ -235,7 +255,9 @@ def write_model(path, kernel, points, coef):
 def drawn(extreme):
     """A model, a row and a background, of so many columns."""
     d, n = random.randint(1, 6), random.randint(1, 5)
-    scale = 10.0 ** random.uniform(*((-100, 100) if extreme and random.random() < 0.2 else (-2, 3 if extreme else 1.6)))
+    scale = 10.0 ** random.uniform(
+        *((-100, 100) if extreme and random.random() < 0.2 else (-2, 3 if extreme else 1.6))
+    )
     row = lambda: [random.choice([0.0, random.gauss(0, 1), random.gauss(0, scale)]) for _ in range(d)]
     points, x, background = [row() for _ in range(n)], row(), [row() for _ in range(3)]
     for j in range(d):
@@ -246,12 +268,15 @@ def drawn(extreme):
             size = 10.0 ** random.uniform(0, 17)
             background[1][j], background[2][j] = size + background[1][j], -size
     coef = [
-        random.gauss(0, 1) * 10 ** random.uniform(*((-200, 200) if extreme and random.random() < 0.1 else (-3, 3)))
+        random.gauss(0, 1)
+        * 10 ** random.uniform(*((-200, 200) if extreme and random.random() < 0.1 else (-3, 3)))
         for _ in range(n)
     ]
 
     def stationary():
-        name = random.choice(["gaussian", "exponential", "matern32", "matern52", "cauchy", "rational_quadratic"])
+        name = random.choice(
+            ["gaussian", "exponential", "matern32", "matern52", "cauchy", "rational_quadratic"]
+        )
         factor = {
             "factor": "stationary",
             "profile": name,
@@ -278,14 +303,21 @@ def drawn(extreme):
             return {"factor": kind, **units}
         if kind == "polynomial":
             gamma, coef0 = 10.0 ** random.uniform(-1, 1), random.choice([0.0, 1.0, random.uniform(0, 3)])
-            at = units["center"][0] - coef0 * units["scale"][0] ** 2 / gamma / (points[0][j] - units["center"][0] or 1.0)
+            at = units["center"][0] - coef0 * units["scale"][0] ** 2 / gamma / (
+                points[0][j] - units["center"][0] or 1.0
+            )
             if extreme and math.isfinite(at) and abs(at) < 1e60:
                 # A base that cancels.
                 x[j], background[0][j] = at, at * (1 + random.uniform(-1e-12, 1e-12))
             return {"factor": kind, "gamma": gamma, "coef0": coef0, "degree": random.randint(1, 4), **units}
         if kind == "periodic":
             period = 10.0 ** random.uniform(-6 if extreme else -1, 1)
-            return {"factor": kind, "columns": [j], "period": period, "lengthscale": 10.0 ** random.uniform(-1, 1)}
+            return {
+                "factor": kind,
+                "columns": [j],
+                "period": period,
+                "lengthscale": 10.0 ** random.uniform(-1, 1),
+            }
         return {"factor": kind, "columns": [j], "similarity": random.choice([0.0, 0.3, 1e-200])}
 
     def anova():
@@ -345,7 +377,9 @@ def main():
                 players = [[0, 1]] + [[j] for j in range(2, d)]
                 groups = ["--groups", "g=x0,x1"]
             write_model(folder / "m.riesz", kernel, points, coef)
-            table = lambda rows: "\n".join([",".join(f"x{j}" for j in range(d))] + [",".join(map(repr, r)) for r in rows])
+            table = lambda rows: "\n".join(
+                [",".join(f"x{j}" for j in range(d))] + [",".join(map(repr, r)) for r in rows]
+            )
             (folder / "x.csv").write_text(table([x]))
             # Sums over many rows that are alike round alike.
             repeated = 20000 if not extreme and random.random() < 0.1 else 1
@@ -358,7 +392,9 @@ def main():
                 ("marginal-product", ["--background", folder / "background.csv"]),
             ]:
                 index, order = drawn_index()
-                what = json.dumps([game, index, order, kernel, points, coef, x, background, repeated, players])
+                what = json.dumps(
+                    [game, index, order, kernel, points, coef, x, background, repeated, players]
+                )
                 command = [
                     RIESZ,
                     "explain",
@@ -371,7 +407,9 @@ def main():
                     *options,
                     *groups,
                 ]
-                done = subprocess.run([*command, "--quiet", "-o", folder / "e.json"], capture_output=True, text=True)
+                done = subprocess.run(
+                    [*command, "--quiet", "-o", folder / "e.json"], capture_output=True, text=True
+                )
                 if game == "functional" and any(tied(t) and not alone(t, players) for t in kernel["terms"]):
                     if done.returncode == 0 or "given a background or a baseline" not in done.stderr:
                         print("NOT REFUSED", done.stderr.strip(), what)
@@ -389,8 +427,16 @@ def main():
                 bound = found["exactness"]["bound"][0]
                 errors = [fabs(mpf(v) - e) for v, e in zip(found["values"], expected)]
                 adds_up = index in ("shapley", "k-sii", "stii", "fsii")
-                residual = abs(found["predictions"][0] - found["base_values"][0] - sum(found["values"])) if adds_up else 0.0
-                share = float(max(*errors, mpf(residual)) / mpf(bound)) if bound > 0 else (math.inf if max(errors) > 0 else 0.0)
+                residual = (
+                    abs(found["predictions"][0] - found["base_values"][0] - sum(found["values"]))
+                    if adds_up
+                    else 0.0
+                )
+                share = (
+                    float(max(*errors, mpf(residual)) / mpf(bound))
+                    if bound > 0
+                    else (math.inf if max(errors) > 0 else 0.0)
+                )
                 if share > 1:
                     print("BROKEN", game, share, what)
                     broken = True

@@ -37,11 +37,31 @@ def enumerate_shapley(value, d):
 
 def stationary(profile, columns, lengthscale, isotropic=False, **extra):
     return dict(
-        factor="stationary", profile=profile, **extra, columns=columns, lengthscale=lengthscale, ard=True, isotropic=isotropic
+        factor="stationary",
+        profile=profile,
+        **extra,
+        columns=columns,
+        lengthscale=lengthscale,
+        ard=True,
+        isotropic=isotropic,
     )
 
 
-def save(name, source, game, kernel, points, coef, intercept, rows, values, base, predictions, background=None, **extra):
+def save(
+    name,
+    source,
+    game,
+    kernel,
+    points,
+    coef,
+    intercept,
+    rows,
+    values,
+    base,
+    predictions,
+    background=None,
+    **extra,
+):
     number = lambda a: np.asarray(a, dtype=float).tolist()
     case = dict(
         name=name,
@@ -66,13 +86,16 @@ def with_shap(name, model, predict, kernel, points, coef, intercept, x, backgrou
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         explainer = shap.KernelExplainer(predict, background)
-        values = np.asarray(explainer.shap_values(x, nsamples=2 ** x.shape[1] + 10, l1_reg=False, silent=True))
+        values = np.asarray(
+            explainer.shap_values(x, nsamples=2 ** x.shape[1] + 10, l1_reg=False, silent=True)
+        )
     values = values[:, None, :] if values.ndim == 2 else np.moveaxis(values, 2, 1)
     predictions = predict(x).reshape(len(x), -1)
     base = predict(background).reshape(len(background), -1).mean(0)
     save(
         name,
-        f"shap {shap.__version__} KernelExplainer, all coalitions, on scikit-learn {sklearn.__version__} {model}",
+        f"shap {shap.__version__} KernelExplainer, all coalitions, on scikit-learn {sklearn.__version__} "
+        f"{model}",
         "interventional",
         kernel,
         points,
@@ -96,7 +119,15 @@ def sklearn_cases():
 
     svr = SVR(gamma=0.2, C=5, epsilon=0.05, tol=1e-8).fit(x, y)
     with_shap(
-        "svr_rbf", "SVR", svr.predict, term(one(0.2)), svr.support_vectors_, svr.dual_coef_.T, svr.intercept_, rows, background
+        "svr_rbf",
+        "SVR",
+        svr.predict,
+        term(one(0.2)),
+        svr.support_vectors_,
+        svr.dual_coef_.T,
+        svr.intercept_,
+        rows,
+        background,
     )
 
     krr = KernelRidge(kernel="laplacian", gamma=0.3, alpha=0.1).fit(x, np.c_[y, -(x[:, 4] ** 2)])
@@ -158,7 +189,11 @@ def enumerated_cases():
     length = [0.7, 1.1, 1.4, 0.9, 2.0]
     factor = lambda j, u, v: PROFILES[names[j]](np.abs(u - v) / length[j])
     terms = [(1.5, [0, 1, 2, 3, 4]), (0.4, [1, 3])]
-    kernel = dict(terms=[dict(scale=s, factors=[stationary(names[j], [j], [length[j]]) for j in own]) for s, own in terms])
+    kernel = dict(
+        terms=[
+            dict(scale=s, factors=[stationary(names[j], [j], [length[j]]) for j in own]) for s, own in terms
+        ]
+    )
 
     def game(name, x):
         def side(i, j, present):
@@ -172,16 +207,22 @@ def enumerated_cases():
 
         def value(s):
             if name == "interventional":
-                return np.mean([predict(np.array([x[j] if j in s else b[j] for j in range(d)])) for b in background])
+                return np.mean(
+                    [predict(np.array([x[j] if j in s else b[j] for j in range(d)])) for b in background]
+                )
             return intercept[0] + sum(
-                scale * coef[i, 0] * math.prod(side(i, j, j in s) for j in own) for i in range(n) for scale, own in terms
+                scale * coef[i, 0] * math.prod(side(i, j, j in s) for j in own)
+                for i in range(n)
+                for scale, own in terms
             )
 
         return value
 
     def predict(x):
         return intercept[0] + sum(
-            scale * coef[i, 0] * math.prod(factor(j, points[i, j], x[j]) for j in own) for i in range(n) for scale, own in terms
+            scale * coef[i, 0] * math.prod(factor(j, points[i, j], x[j]) for j in own)
+            for i in range(n)
+            for scale, own in terms
         )
 
     for name in ["functional", "baseline", "interventional", "marginal-product"]:
@@ -204,7 +245,8 @@ def enumerated_cases():
 
 
 def observational_case():
-    """A Gaussian kernel whose absent columns are guessed from the present ones, by a conditional mean embedding around the mean."""
+    """A Gaussian kernel whose absent columns are guessed from the present ones, by a conditional mean
+    embedding around the mean."""
     rng = np.random.default_rng(20261121)
     n, d, ridge = 11, 5, 0.02
     points, reference, rows = rng.normal(size=(n, d)), rng.normal(size=(8, d)), rng.normal(size=(2, d))

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Counts how often the truth lies within 1.96 standard errors of the estimate: nominally 95 times in 100, at few draws too.
+"""Counts how often the truth lies within 1.96 standard errors of the estimate: nominally 95 times in 100, at
+few draws too.
 
     maturin develop --release && pip install scipy
     scripts/oracles/coverage.py [SEED [MINUTES]]
 
-Random smooth functions, trees, forests and votes against enumeration of all coalitions; rare events of normal columns against
-their closed form. Prints for each case the coverage, and how large standard errors are in terms of the errors; fails if
-coverage is below 95 % by more than three times its own Monte Carlo error, or a standard error is 0.
-"""
+Random smooth functions, trees, forests and votes against enumeration of all coalitions; rare events of normal
+columns against their closed form. Prints for each case the coverage, and how large standard errors are in
+terms of the errors; fails if coverage is below 95 % by more than three times its own Monte Carlo error, or a
+standard error is 0."""
 
 import math
 import sys
@@ -22,7 +23,11 @@ NOMINAL = 0.95
 
 
 def smooth(rng, d, slope):
-    inner, offset, outer = rng.normal(size=(d, 6)) * slope / math.sqrt(d), rng.normal(size=6), rng.normal(size=6)
+    inner, offset, outer = (
+        rng.normal(size=(d, 6)) * slope / math.sqrt(d),
+        rng.normal(size=6),
+        rng.normal(size=6),
+    )
     return lambda X: np.tanh(X @ inner + offset) @ outer
 
 
@@ -88,7 +93,9 @@ def shapley(values):
     coalitions, size = np.arange(2**d), sizes(d)
     weight = np.array([1 / (d * math.comb(d - 1, s)) for s in range(d)])
     without = [coalitions[coalitions >> j & 1 == 0] for j in range(d)]
-    return np.array([weight[size[own]] @ (values[own | 1 << j] - values[own]) for j, own in enumerate(without)])
+    return np.array(
+        [weight[size[own]] @ (values[own | 1 << j] - values[own]) for j, own in enumerate(without)]
+    )
 
 
 def of_function(rng, kind, way):
@@ -129,13 +136,22 @@ def of_rare_event(rng, d, limit, draws):
 def main():
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 5.0
-    cases = {f"{way}: {kind}": (lambda rng, k=kind, w=way: of_function(rng, k, w)) for way in WAYS for kind in FUNCTIONS}
+    cases = {
+        f"{way}: {kind}": (lambda rng, k=kind, w=way: of_function(rng, k, w))
+        for way in WAYS
+        for kind in FUNCTIONS
+    }
     for d, limit, draws in [(3, 1.0, 2), (4, 2.0, 10), (3, 2.0, 100), (4, 2.5, 100), (6, 2.0, 100)]:
         name = f"{draws} Gaussian draws: one of {d} columns above {limit}"
         cases[name] = lambda rng, d=d, limit=limit, draws=draws: of_rare_event(rng, d, limit, draws)
     failed = False
     for number, (name, case) in enumerate(cases.items()):
-        rng, until, shares, ratios = np.random.default_rng([seed, number]), time.time() + 60 * minutes / len(cases), [], []
+        rng, until, shares, ratios = (
+            np.random.default_rng([seed, number]),
+            time.time() + 60 * minutes / len(cases),
+            [],
+            [],
+        )
         zero = False
         while len(shares) < 20 or time.time() < until:
             errors, std_error = case(rng)
@@ -148,7 +164,10 @@ def main():
         low = coverage < NOMINAL - 3 * error
         failed |= low or zero
         verdict = ("  BELOW" if low else "") + ("  ZERO" if zero else "")
-        print(f"{name:<58} {coverage:.3f} ± {error:.3f}   x {claimed / true:.2f} of {len(shares)}{verdict}", flush=True)
+        print(
+            f"{name:<58} {coverage:.3f} ± {error:.3f}   x {claimed / true:.2f} of {len(shares)}{verdict}",
+            flush=True,
+        )
     sys.exit(failed)
 
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Counts how often the bands of effects from one table hold the truth, and compares the estimates with DoWhy and EconML.
+"""Counts how often the bands of effects from one table hold the truth, and compares the estimates with DoWhy
+and EconML.
 
     maturin develop --release && pip install dowhy econml
     scripts/oracles/effect.py [SEED [REPETITIONS]]
 
-Fresh samples of designs whose effects are known: linear-Gaussian back door, front door and two treatments in time (closed forms),
-a population with other covariates, and nonlinear back door and treatments in time (effects by 200,000 simulated people). Prints for
-each design how often nominal intervals hold contrasts of the effect, with a standard error over repetitions, how wide they are,
-and how far estimates are from the truth; then, on one sample, contrasts by DoWhy (linear regressions) and EconML (LinearDML).
-Fails where coverage at 95 % is below 88 % by more than three standard errors, or an estimate differs from theirs by more than
-four joint standard deviations.
-"""
+Fresh samples of designs whose effects are known: linear-Gaussian back door, front door and two treatments in
+time (closed forms), a population with other covariates, and nonlinear back door and treatments in time
+(effects by 200,000 simulated people). Prints for each design how often nominal intervals hold contrasts of
+the effect, with a standard error over repetitions, how wide they are, and how far estimates are from the
+truth; then, on one sample, contrasts by DoWhy (linear regressions) and EconML (LinearDML). Fails where
+coverage at 95 % is below 88 % by more than three standard errors, or an estimate differs from theirs by more
+than four joint standard deviations."""
 
 import math
 import os
@@ -68,7 +69,13 @@ class InTime:
         a0 = 0.6 * l0 + rng.normal(size=n)
         l1 = 0.7 * a0 + l0 + 0.7 * rng.normal(size=n)
         a1 = 0.5 * l1 + rng.normal(size=n)
-        return {"l0": l0, "a0": a0, "l1": l1, "a1": a1, "y": a0 + 2 * a1 + 1.5 * l1 + 0.5 * l0 + 0.5 * rng.normal(size=n)}
+        return {
+            "l0": l0,
+            "a0": a0,
+            "l1": l1,
+            "a1": a1,
+            "y": a0 + 2 * a1 + 1.5 * l1 + 0.5 * l0 + 0.5 * rng.normal(size=n),
+        }
 
 
 class Curved:
@@ -80,7 +87,11 @@ class Curved:
     def sample(self, rng, n, x=None):
         z = rng.normal(size=n)
         x = 0.8 * z + rng.normal(size=n) if x is None else np.full(n, x)
-        return {"z": z, "x": x, "y": np.sin(1.5 * x) + 0.5 * np.cos(z) * x - 0.5 * z**2 + 0.4 * rng.normal(size=n)}
+        return {
+            "z": z,
+            "x": x,
+            "y": np.sin(1.5 * x) + 0.5 * np.cos(z) * x - 0.5 * z**2 + 0.4 * rng.normal(size=n),
+        }
 
 
 class CurvedInTime:
@@ -137,7 +148,9 @@ def coverage(design, seed, repetitions):
 def rivals(seed):
     """Contrasts of x = 1 and x = 0 by others on one sample of the linear designs."""
     # A neighbour of this script has the name of a package that numba imports.
-    sys.path = [place for place in sys.path if os.path.abspath(place) != os.path.dirname(os.path.abspath(__file__))]
+    sys.path = [
+        place for place in sys.path if os.path.abspath(place) != os.path.dirname(os.path.abspath(__file__))
+    ]
     try:
         import dowhy
         from econml.dml import LinearDML
@@ -145,23 +158,36 @@ def rivals(seed):
         print(f"not compared: {missing}")
         return True
     right = True
-    for design, method in ((BackDoor(), "backdoor.linear_regression"), (FrontDoor(), "frontdoor.two_stage_regression")):
+    for design, method in (
+        (BackDoor(), "backdoor.linear_regression"),
+        (FrontDoor(), "frontdoor.two_stage_regression"),
+    ):
         data = pd.DataFrame(design.sample(np.random.default_rng([seed, 999]), 400))
         own = fitted(design, data).effect(1.0, baseline=0.0)
-        arrows = [arrow.split("->") for arrow in ("z -> x; z -> y; x -> y" if "z" in data else "x -> m; m -> y; u -> x; u -> y").split(";")]
+        arrows = [
+            arrow.split("->")
+            for arrow in (
+                "z -> x; z -> y; x -> y" if "z" in data else "x -> m; m -> y; u -> x; u -> y"
+            ).split(";")
+        ]
         dot = "digraph {" + " ".join(f"{a.strip()} -> {b.strip()};" for a, b in arrows) + "}"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = dowhy.CausalModel(data, treatment="x", outcome="y", graph=dot)
             found = model.identify_effect(proceed_when_unidentifiable=True)
-            other = float(model.estimate_effect(found, method_name=method, control_value=0, treatment_value=1).value)
+            other = float(
+                model.estimate_effect(found, method_name=method, control_value=0, treatment_value=1).value
+            )
         others = {"DoWhy": other}
         if "z" in data:
             dml = LinearDML(random_state=0).fit(data["y"], data["x"], W=data[["z"]])
             others["EconML"] = float(dml.const_marginal_ate())
         for who, other in others.items():
             apart = (own.mean[0] - other) / own.sd[0]
-            print(f"{design.name:22} riesz {own.mean[0]:.3f} ± {own.sd[0]:.3f}, {who} {other:.3f}, truth {design.truth[-1]}")
+            print(
+                f"{design.name:22} riesz {own.mean[0]:.3f} ± {own.sd[0]:.3f}, {who} {other:.3f}, truth "
+                f"{design.truth[-1]}"
+            )
             right &= abs(apart) < 4
     return right
 

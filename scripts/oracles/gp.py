@@ -3,11 +3,11 @@
     python3 -m venv venv && venv/bin/pip install scikit-learn
     venv/bin/python scripts/oracles/gp.py
 
-writes crates/riesz/tests/data/gp/scikit_learn.json: data, kernels, and what scikit-learn's GaussianProcessRegressor and
-GaussianProcessClassifier make of them. Kernels are written as riesz has them, a sum of products, and gradients are in
-its order of parameters and in natural logarithms of its parameters; null where scikit-learn has no such parameter.
-Everything is in the target's own units, also where scikit-learn normalises.
-"""
+writes crates/riesz/tests/data/gp/scikit_learn.json: data, kernels, and what scikit-learn's
+GaussianProcessRegressor and GaussianProcessClassifier make of them. Kernels are written as riesz has them, a
+sum of products, and gradients are in its order of parameters and in natural logarithms of its parameters;
+null where scikit-learn has no such parameter. Everything is in the target's own units, also where
+scikit-learn normalises."""
 
 import json
 from pathlib import Path
@@ -44,8 +44,8 @@ def diabetes():
     return np.loadtxt(ROOT / "crates/riesz-cli/data/diabetes.csv", delimiter=",", skiprows=1)
 
 
-# A factor: scikit-learn's kernel, riesz's description, and for each parameter of riesz its name in scikit-learn and
-# the factor by which the derivative in it is a multiple of scikit-learn's.
+# A factor: scikit-learn's kernel, riesz's description, and for each parameter of riesz its name in
+# scikit-learn and the factor by which the derivative in it is a multiple of scikit-learn's.
 
 
 def rbf(*lengthscale):
@@ -65,7 +65,11 @@ def matern(nu, *lengthscale):
 
 def rational_quadratic(lengthscale, alpha):
     names = [("length_scale", 0, 1.0), ("alpha", 0, 1.0)]
-    return RationalQuadratic(lengthscale, alpha), {"factor": "rq", "lengthscale": [lengthscale], "alpha": alpha}, names
+    return (
+        RationalQuadratic(lengthscale, alpha),
+        {"factor": "rq", "lengthscale": [lengthscale], "alpha": alpha},
+        names,
+    )
 
 
 def periodic(period, lengthscale):
@@ -86,7 +90,8 @@ def dot_product(sigma, degree):
 
 
 def build(terms):
-    """The sum over `terms`, each a scale and factors. Gives the kernel, its description and the names in theta."""
+    """The sum over `terms`, each a scale and factors. Gives the kernel, its description and the names in
+    theta."""
     kernels, description, names = None, [], []
     for scale, factors in terms:
         product, own = ConstantKernel(scale), [[("constant_value", 0, 1.0)]]
@@ -100,7 +105,8 @@ def build(terms):
 
 
 def reorder(kernel, names, gradient):
-    """The gradient in riesz's order. Hyperparameters are matched factor by factor, in scikit-learn's order within."""
+    """The gradient in riesz's order. Hyperparameters are matched factor by factor, in scikit-learn's order
+    within."""
     slots = []
     for h in kernel.hyperparameters:
         slots += [(h.name.rsplit("__", 1)[-1], i) for i in range(h.n_elements)]
@@ -144,7 +150,9 @@ def regression(data):
                 "noise": noise,
                 "row_noise": None if row_noise is None else row_noise.tolist(),
                 "normalize_y": normalize_y,
-                "coef": (model.alpha_ / (spread if y.ndim == 1 else 1 / spread)).reshape(len(train), -1).tolist(),
+                "coef": (model.alpha_ / (spread if y.ndim == 1 else 1 / spread))
+                .reshape(len(train), -1)
+                .tolist(),
                 "mean": mean.reshape(10, -1).tolist(),
                 "sd": sd.reshape(10, -1).tolist(),
                 "covariance": covariance.tolist(),
@@ -162,11 +170,23 @@ def regression(data):
     case("matern 5/2", "diabetes", [(2.0, [matern(2.5, 3.0)])], 0.1)
     case("rational quadratic", "diabetes", [(1.0, [rational_quadratic(2.0, 0.6)])], 0.3)
     case("noise by row", "diabetes", [(1.0, [rbf(2.0)])], 0.1, row_noise=rows)
-    case("noise by row, as they are", "diabetes", [(9e3, [rbf(2.0)])], 200.0, row_noise=rows, normalize_y=False)
+    case(
+        "noise by row, as they are", "diabetes", [(9e3, [rbf(2.0)])], 200.0, row_noise=rows, normalize_y=False
+    )
     case("periodic", "tide", [(1.5, [periodic(1.7, 0.9)])], 0.05)
-    case("periodic with trend", "tide", [(1.5, [periodic(1.7, 0.9), rbf(6.0)]), (0.7, [dot_product(0.4, 1)])], 0.05)
+    case(
+        "periodic with trend",
+        "tide",
+        [(1.5, [periodic(1.7, 0.9), rbf(6.0)]), (0.7, [dot_product(0.4, 1)])],
+        0.05,
+    )
     case("polynomial", "diabetes", [(0.05, [dot_product(1.5, 2)])], 0.5)
-    case("sum of products", "diabetes", [(0.5, [rbf(2.0), matern(1.5, 4.0)]), (0.2, [rational_quadratic(1.0, 2.0)])], 0.3)
+    case(
+        "sum of products",
+        "diabetes",
+        [(0.5, [rbf(2.0), matern(1.5, 4.0)]), (0.2, [rational_quadratic(1.0, 2.0)])],
+        0.3,
+    )
     case("two targets", "pair", [(1.0, [rbf(1.0, 2.0)])], 0.02)
     case("two targets, as they are", "pair", [(2.0, [rbf(1.0, 2.0)])], 0.02, normalize_y=False)
     return cases
@@ -185,9 +205,9 @@ def tuning():
         ("rbf ard", RBF([3.0] * 10, (1e-3, 1e3)), 4),
     ]:
         full = ConstantKernel(1.0, (1e-3, 1e3)) * kernel + WhiteKernel(0.5, (1e-3, 1e3))
-        model = GaussianProcessRegressor(full, alpha=1e-300, normalize_y=True, n_restarts_optimizer=restarts, random_state=0).fit(
-            x, y
-        )
+        model = GaussianProcessRegressor(
+            full, alpha=1e-300, normalize_y=True, n_restarts_optimizer=restarts, random_state=0
+        ).fit(x, y)
         value = model.log_marginal_likelihood_value_ - len(y) * np.log(y.std())
         print(name, restarts, value, model.kernel_)
         cases.append({"kernel": name, "restarts": restarts, "value": float(value)})
@@ -204,7 +224,8 @@ def classification(data):
         model = _BinaryGaussianProcessClassifierLaplace(kernel, optimizer=None, warm_start=True)
         model.fit(train, y)
         gram = kernel(train)
-        # scikit-learn stops while its last Newton step still moves π by 1e-6; starting again from there finishes.
+        # scikit-learn stops while its last Newton step still moves π by 1e-6; starting again from there
+        # finishes.
         for _ in range(5):
             value, (pi, root, lower, _, _) = model._posterior_mode(gram, return_temporaries=True)
         value, gradient = model.log_marginal_likelihood(kernel.theta, eval_gradient=True)
@@ -217,7 +238,9 @@ def classification(data):
 
         def average(m, s):
             density = lambda f: expit(f) * np.exp(-0.5 * ((f - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))
-            return quad(density, m - 12 * s, m + 12 * s, points=[m, 0.0], epsabs=1e-14, epsrel=1e-13, limit=500)[0]
+            return quad(
+                density, m - 12 * s, m + 12 * s, points=[m, 0.0], epsabs=1e-14, epsrel=1e-13, limit=500
+            )[0]
 
         cases.append(
             {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compare the identification of effects with y0's ID algorithm on random graphs (needs `pip install y0` and riesz).
+"""Compare the identification of effects with y0's ID algorithm on random graphs (needs `pip install y0` and
+riesz).
 
     scripts/oracles/identification.py SEED COUNT
 
-Prints how many effects both call identified and not identified, and fails at the first graph on which they differ.
-"""
+Prints how many effects both call identified and not identified, and fails at the first graph on which they
+differ."""
 
 import itertools
 import random
@@ -57,7 +58,10 @@ def main(seed: int, count: int) -> None:
         if ours != theirs:
             sys.exit(f"riesz says {ours}, y0 {theirs}: {treatments} on {outcomes} in\n{text}")
         counts[ours] += 1
-    print(f"the same on {sum(counts.values())} graphs: {counts[True]} identified, {counts[False]} not; y0 failed on {failed}")
+    print(
+        f"the same on {sum(counts.values())} graphs: {counts[True]} identified, {counts[False]} not; y0 "
+        f"failed on {failed}"
+    )
 
 
 if __name__ == "__main__":

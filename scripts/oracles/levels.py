@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Counts how often tests reject: true null hypotheses no more often than they may, and false ones as often as is stated here.
+"""Counts how often tests reject: true null hypotheses no more often than they may, and false ones as often as
+is stated here.
 
     maturin develop --release && pip install scipy
     scripts/oracles/levels.py [SEED [MINUTES]]
 
-Two-sample and independence tests of fresh samples: smooth, heavy-tailed, with ties, of levels, of very unequal sizes, far from 0;
-by either kind of factors and every estimator, with one kernel or several. Permutations make these levels exact, whatever n is, so
-that P(p ≤ α) ≤ α for α = .01, .05 and .1, for the whole test, the least adjusted p-value of a feature, the p-value of a feature
-alone, and that of what only three or more show; without ties P(p ≤ α) = α. A feature alone keeps its level where others differ.
-Prints for each case what was counted; fails where exact binomial limits exclude what is claimed, with 1 chance in 1000 of an
-alarm in all if all is right. Not counted: the wild bootstrap and tests given other columns, whose levels are approximate.
-"""
+Two-sample and independence tests of fresh samples: smooth, heavy-tailed, with ties, of levels, of very
+unequal sizes, far from 0; by either kind of factors and every estimator, with one kernel or several.
+Permutations make these levels exact, whatever n is, so that P(p ≤ α) ≤ α for α = .01, .05 and .1, for the
+whole test, the least adjusted p-value of a feature, the p-value of a feature alone, and that of what only
+three or more show; without ties P(p ≤ α) = α. A feature alone keeps its level where others differ. Prints for
+each case what was counted; fails where exact binomial limits exclude what is claimed, with 1 chance in 1000
+of an alarm in all if all is right. Not counted: the wild bootstrap and tests given other columns, whose
+levels are approximate."""
 
 import concurrent.futures
 import os
@@ -151,7 +153,11 @@ POWER = {
     "moved by 1, Linear(), far from 0": (lambda rng: moved(rng, 1e6), lambda found: found.pvalue, 0.9),
     "a square": (bent, lambda found: found.adjusted_pvalues[0], 0.8),
     "a product of two": (bent, lambda found: found.adjusted_pvalues[2], 0.6),
-    "a square, unbiased": (lambda rng: bent(rng, estimator="unbiased"), lambda found: found.adjusted_pvalues[0], 0.7),
+    "a square, unbiased": (
+        lambda rng: bent(rng, estimator="unbiased"),
+        lambda found: found.adjusted_pvalues[0],
+        0.7,
+    ),
     "three together": (sign, lambda found: found.beyond.pvalue, 0.8),
 }
 
@@ -165,7 +171,11 @@ BYSTANDERS = {
 
 def pvalues(found):
     """The p-values of a test of which each keeps the level if nothing differs."""
-    told = {"whole": found.pvalue, "adjusted": found.adjusted_pvalues.min(), "first feature": found.pvalues[0]}
+    told = {
+        "whole": found.pvalue,
+        "adjusted": found.adjusted_pvalues.min(),
+        "first feature": found.pvalues[0],
+    }
     if found.alone_pvalues is not None:
         told["first alone"] = found.alone_pvalues[0]
     if found.beyond is not None:
@@ -173,14 +183,21 @@ def pvalues(found):
     return told
 
 
-#: Case to what makes p-values, the claim about them ("at most", "equal", or the least power), and which of them reach it.
+#: Case to what makes p-values, the claim about them ("at most", "equal", or the least power), and which of
+#: them reach it.
 CASES = {
-    **{name: (lambda rng, run=run: pvalues(run(rng)), "equal" if exact else "at most") for name, (run, exact) in NULL.items()},
+    **{
+        name: (lambda rng, run=run: pvalues(run(rng)), "equal" if exact else "at most")
+        for name, (run, exact) in NULL.items()
+    },
     **{
         f"bystander: {name}": (lambda rng, run=run, of=of: {"p": of(run(rng))}, "at most")
         for name, (run, of) in BYSTANDERS.items()
     },
-    **{f"power: {name}": (lambda rng, run=run, of=of: {"p": of(run(rng))}, power) for name, (run, of, power) in POWER.items()},
+    **{
+        f"power: {name}": (lambda rng, run=run, of=of: {"p": of(run(rng))}, power)
+        for name, (run, of, power) in POWER.items()
+    },
 }
 
 

@@ -1,13 +1,14 @@
-"""Reference answers for what LIBSVM's files say beside the machine: probabilities, sigmoid kernels, svm-scale's ranges.
+"""Reference answers for what LIBSVM's files say beside the machine: probabilities, sigmoid kernels,
+svm-scale's ranges.
 
     apt-get install libsvm-tools
     python3 -m venv venv && venv/bin/pip install scikit-learn libsvm-official
     venv/bin/python scripts/oracles/libsvm_files.py
 
-writes model files of svm_save_model and range files of svm-scale to crates/riesz/tests/data/svm/, and `files.json` with
-LIBSVM's own decision values and probabilities (svm_predict -b 1). Rows of scaled models are in the user's units: their
-decision values are those of LIBSVM at rows that numpy scaled, taken back to the target's units where it was scaled.
-"""
+writes model files of svm_save_model and range files of svm-scale to crates/riesz/tests/data/svm/, and
+`files.json` with LIBSVM's own decision values and probabilities (svm_predict -b 1). Rows of scaled models are
+in the user's units: their decision values are those of LIBSVM at rows that numpy scaled, taken back to the
+target's units where it was scaled."""
 
 import json
 import subprocess
@@ -57,16 +58,22 @@ def probabilities(file, x, y, options):
 
 
 def scaled(file, x, y, options, scaling, target=None):
-    """A model of data that svm-scale scaled, which drops the third column: it is constant among the rows trained on."""
+    """A model of data that svm-scale scaled, which drops the third column: it is constant among the rows
+    trained on."""
     x = x.copy()
     x[:, 2] = 7.5
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "data")
-        lines = [f"{label:.17g} " + " ".join(f"{j}:{v:.17g}" for j, v in row.items()) for label, row in zip(y, cells(x))]
+        lines = [
+            f"{label:.17g} " + " ".join(f"{j}:{v:.17g}" for j, v in row.items())
+            for label, row in zip(y, cells(x))
+        ]
         data.write_text("\n".join(lines[:TRAINED]) + "\n")
         ranges = OUT / file.replace(".model", ".range")
         command = ["svm-scale", *scaling.split(), "-s", str(ranges), str(data)]
-        Path(folder, "scaled").write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        Path(folder, "scaled").write_text(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        )
         labels, rows = svmutil.svm_read_problem(str(Path(folder, "scaled")))
     svmutil.svm_save_model(str(OUT / file), svmutil.svm_train(labels, rows, options + " -e 1e-6 -q"))
     model = svmutil.svm_load_model(str(OUT / file))
@@ -87,18 +94,38 @@ if __name__ == "__main__":
     diabetes = diabetes[rng.permutation(len(diabetes))[: TRAINED + 10]]
     units = (cancer[0] - cancer[0].mean(axis=0)) / cancer[0].std(axis=0), cancer[1]
     labels = np.array([4.0, -1.0, 3.0])[iris[1].astype(int)]
-    sigmoid = trained("sigmoid.model", units[0][:TRAINED], units[1][:TRAINED], "-s 0 -t 3 -g 0.05 -r -0.4 -c 2")
+    sigmoid = trained(
+        "sigmoid.model", units[0][:TRAINED], units[1][:TRAINED], "-s 0 -t 3 -g 0.05 -r -0.4 -c 2"
+    )
     cases = [
         probabilities("two_classes_probability.model", *units, "-s 0 -t 2 -g 0.2 -c 1"),
         probabilities("three_classes_probability.model", iris[0], labels, "-s 0 -t 2 -g 0.4 -c 1"),
-        {"file": "sigmoid.model", "x": units[0][TRAINED:].tolist(), "decision": answers(sigmoid, units[0][TRAINED:])},
+        {
+            "file": "sigmoid.model",
+            "x": units[0][TRAINED:].tolist(),
+            "decision": answers(sigmoid, units[0][TRAINED:]),
+        },
         scaled("scaled_rbf.model", *cancer, "-s 0 -t 2 -g 0.5 -c 3", "-l -1 -u 1"),
         scaled("scaled_poly.model", *cancer, "-s 0 -t 1 -g 0.3 -r 1 -d 2 -c 3", "-l 0 -u 1"),
         scaled("scaled_sigmoid.model", *cancer, "-s 0 -t 3 -g 0.3 -r 0.1 -c 3", "-l -1 -u 1"),
         scaled(
-            "scaled_svr.model", diabetes[:, :6], diabetes[:, -1], "-s 3 -t 2 -g 0.5 -c 1 -p 0.1", "-l 0 -u 2 -y -1 1", (-1.0, 1.0)
+            "scaled_svr.model",
+            diabetes[:, :6],
+            diabetes[:, -1],
+            "-s 3 -t 2 -g 0.5 -c 1 -p 0.1",
+            "-l 0 -u 2 -y -1 1",
+            (-1.0, 1.0),
         ),
-        scaled("scaled_linear.model", diabetes[:, :6], diabetes[:, -1], "-s 3 -t 0 -c 1 -p 0.1", "-l -1 -u 1 -y 0 1", (0.0, 1.0)),
+        scaled(
+            "scaled_linear.model",
+            diabetes[:, :6],
+            diabetes[:, -1],
+            "-s 3 -t 0 -c 1 -p 0.1",
+            "-l -1 -u 1 -y 0 1",
+            (0.0, 1.0),
+        ),
     ]
     made_by = "scripts/oracles/libsvm_files.py with libsvm-official 3.37.0 and svm-scale of libsvm-tools"
-    (OUT / "files.json").write_text(json.dumps({"made_by": made_by, "cases": cases}, separators=(",", ":")) + "\n")
+    (OUT / "files.json").write_text(
+        json.dumps({"made_by": made_by, "cases": cases}, separators=(",", ":")) + "\n"
+    )

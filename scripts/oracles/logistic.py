@@ -6,11 +6,10 @@
 writes crates/riesz/tests/data/logistic/: `scikit_learn.json` and `selection.json`.
 
 Kernel logistic regression is linear logistic regression on features Φ with Φ Φᵀ = K: Φ = U Λ^½ from the
-eigendecomposition of the gram matrix. scikit-learn's LogisticRegression is fitted to Φ (solver newton-cholesky), and its
-answer is taken to rounding by scipy's minimize (trust-exact, with exact derivatives) on the same objective, written
-down here once more. Without an intercept scipy alone is used. Expected: values at the training rows and at new rows,
-intercepts, and the objective.
-"""
+eigendecomposition of the gram matrix. scikit-learn's LogisticRegression is fitted to Φ (solver
+newton-cholesky), and its answer is taken to rounding by scipy's minimize (trust-exact, with exact
+derivatives) on the same objective, written down here once more. Without an intercept scipy alone is used.
+Expected: values at the training rows and at new rows, intercepts, and the objective."""
 
 import json
 from pathlib import Path
@@ -112,7 +111,8 @@ def logistic(data):
             solver="newton-cholesky",
             tol=1e-10,
             max_iter=1000,
-            # With sample weights, LogisticRegression balances sums of weights, where SVC and we balance numbers of rows.
+            # With sample weights, LogisticRegression balances sums of weights, where SVC and we balance
+            # numbers of rows.
             class_weight=class_weight if class_weight == "balanced" and sample_weight is None else None,
         )
         model.fit(phi, y, sample_weight=sample_weight if model.class_weight else w)
@@ -138,7 +138,15 @@ def logistic(data):
         b = t[:, -1] if intercept else np.zeros(outputs)
         b = b - b.mean() if outputs > 1 else b
         coef = t[:, :-1] if intercept else t
-        print(name, "objective", value, "gradient", np.abs(gradient).max(), "sklearn off by", np.abs(theta - start.ravel()).max())
+        print(
+            name,
+            "objective",
+            value,
+            "gradient",
+            np.abs(gradient).max(),
+            "sklearn off by",
+            np.abs(theta - start.ravel()).max(),
+        )
         cases.append(
             {
                 "name": name,
@@ -186,7 +194,9 @@ def selection(data):
         table = {}
         for i, p in enumerate(search.cv_results_["params"]):
             key = (gammas.index(p["gamma"]), list(axes.values())[-1].index(list(p.values())[0]))
-            table[key] = [float(search.cv_results_[f"split{s}_test_score"][i]) for s in range(search.n_splits_)]
+            table[key] = [
+                float(search.cv_results_[f"split{s}_test_score"][i]) for s in range(search.n_splits_)
+            ]
         return table
 
     split = PredefinedSplit(fold)

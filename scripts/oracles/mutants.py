@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Damages files of every format that riesz reads, and demands one sentence for each: no panic, no hang, no other predictions.
+"""Damages files of every format that riesz reads, and demands one sentence for each: no panic, no hang, no
+other predictions.
 
     cargo build --release && pip install polars && maturin develop --release
     scripts/oracles/mutants.py [SEED [MINUTES]]
 
-Models (riesz's, whose checksum is mended in half of the mutants, and LIBSVM's), explanations and tables as JSON, CSV and
-Parquet, and files of groups: bytes flipped, cut out, doubled and spliced in from another file, numbers replaced by extreme
-ones, parts of JSON by others. The command line must succeed or end with code 2 and one line that starts with "error: ", within
-20 seconds and 4 GB; Python must load them or raise ValueError. Whatever is changed in a model whose checksum is not mended,
-predictions are those of the whole file or none. At least 1500 mutants are tried; the n-th of a seed is the same in every run.
-The program is `$RIESZ`, or that of the release build.
-"""
+Models (riesz's, whose checksum is mended in half of the mutants, and LIBSVM's), explanations and tables as
+JSON, CSV and Parquet, and files of groups: bytes flipped, cut out, doubled and spliced in from another file,
+numbers replaced by extreme ones, parts of JSON by others. The command line must succeed or end with code 2
+and one line that starts with "error: ", within 20 seconds and 4 GB; Python must load them or raise
+ValueError. Whatever is changed in a model whose checksum is not mended, predictions are those of the whole
+file or none. At least 1500 mutants are tried; the n-th of a seed is the same in every run. The program is
+`$RIESZ`, or that of the release build."""
 
 import concurrent.futures
 import copy
@@ -37,11 +38,14 @@ RIESZ = os.environ.get("RIESZ", ROOT / "target/release/riesz")
 LEAST = 1500
 SECONDS, MEMORY = 20, 4 << 30
 
-NUMBERS = "0 -0 1e999 -1e308 1e-320 nan inf -1 0.1 3 1,5 9223372036854775808 18446744073709551616 1e19".split() + [
-    "9" * 400,
-    "",
-    " ",
-]
+NUMBERS = (
+    "0 -0 1e999 -1e308 1e-320 nan inf -1 0.1 3 1,5 9223372036854775808 18446744073709551616 1e19".split()
+    + [
+        "9" * 400,
+        "",
+        " ",
+    ]
+)
 PARTS = [
     None,
     True,
@@ -65,7 +69,8 @@ PARTS = [
     [[]] * 3,
 ]
 
-#: What is done with each kind of file, `@` being its place. The first command of a model tells its predictions.
+#: What is done with each kind of file, `@` being its place. The first command of a model tells its
+#: predictions.
 TABLE = [
     "predict m.riesz @",
     "explain m.riesz @",
@@ -109,7 +114,9 @@ def prepare(folder):
     table.write_csv(folder / "train.csv")
     table.write_parquet(folder / "train.parquet", compression="snappy")
     table.write_parquet(folder / "zstd.parquet", compression="zstd")
-    polars.DataFrame({f"x{j}": [rng.gauss(0, 1) for _ in range(6)] for j in range(4)}).write_csv(folder / "numbers.csv")
+    polars.DataFrame({f"x{j}": [rng.gauss(0, 1) for _ in range(6)] for j in range(4)}).write_csv(
+        folder / "numbers.csv"
+    )
     (folder / "groups.txt").write_text("both = a, b\nclass = c\n")
     svm = ROOT / "crates/riesz/tests/data/svm"
     shutil.copy(svm / "epsilon_svr_rbf.model", folder / "svr.model")
@@ -118,7 +125,10 @@ def prepare(folder):
         "fit train.csv --target y --ridge 1 -o m.riesz",
         "fit train.csv --target y --model gp --ignore c --restarts 0 -o gp.riesz",
         "fit train.csv --target c --model svc -o svc.riesz",
-        *(f"explain m.riesz train.csv --background train.csv -o e.{end}" for end in ("json", "csv", "parquet")),
+        *(
+            f"explain m.riesz train.csv --background train.csv -o e.{end}"
+            for end in ("json", "csv", "parquet")
+        ),
     ]:
         subprocess.run([RIESZ, *words.split(), "--quiet"], cwd=folder, check=True)
 
@@ -224,12 +234,16 @@ class Trial:
         self.folder, self.seed = folder, seed
         self.files = {name: (folder / name).read_bytes() for name in COMMANDS}
         models = [name for name in COMMANDS if name.endswith(".riesz")]
-        self.predictions = {name: self.run(COMMANDS[name][0], folder / name, "whole").stdout for name in models}
+        self.predictions = {
+            name: self.run(COMMANDS[name][0], folder / name, "whole").stdout for name in models
+        }
 
     def run(self, words, place, tag):
         words = words.replace("@", str(place)).replace("$", str(place.with_name(f"out-{tag}")))
         command = [RIESZ, *words.split(), "--quiet", "--threads", "1"]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            command, cwd=self.folder, capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL
+        )
 
     def mutant(self, number):
         """The name of a file, its mutant, and whether the mutant's checksum is right."""
@@ -275,7 +289,9 @@ class Trial:
             allowed = (0, 1, 2) if name.startswith("e.") else (0, 2)
             if done.returncode not in allowed or "bug in riesz" in said or "panicked" in said:
                 wrong.append(f"{words}: code {done.returncode}: {said.strip()[:500]}")
-            elif done.returncode and ([line.startswith("error: ") for line in lines] != [True] or len(said) > 2000):
+            elif done.returncode and (
+                [line.startswith("error: ") for line in lines] != [True] or len(said) > 2000
+            ):
                 wrong.append(f"{words}: not one sentence: {said.strip()[:500]}")
             elif (
                 done.returncode == 0
@@ -319,7 +335,10 @@ def main():
     until = time.monotonic() + 60 * (float(sys.argv[2]) if len(sys.argv) > 2 else 5.0)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     number, broken = 0, 0
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
         prepare(pathlib.Path(folder))
         trial = Trial(pathlib.Path(folder), seed)
         while number < LEAST or time.monotonic() < until:

@@ -1,4 +1,5 @@
-"""Makes python/tests/data: an explanation and estimators as version 0.1.0 wrote them, which later versions must read.
+"""Makes python/tests/data: an explanation and estimators as version 0.1.0 wrote them, which later versions
+must read.
 
 Run once a version, with the package installed, and keep the old files: python scripts/oracles/pickles.py
 """

@@ -4,8 +4,8 @@
     python3 -m venv venv && venv/bin/pip install scikit-learn
     venv/bin/python scripts/oracles/ridge.py
 
-Writes crates/riesz/tests/data/ridge/scikit_learn.json. Kernels are in riesz's model format beside scikit-learn's parameters.
-"""
+Writes crates/riesz/tests/data/ridge/scikit_learn.json. Kernels are in riesz's model format beside
+scikit-learn's parameters."""
 
 import json
 import pathlib
@@ -19,7 +19,12 @@ OUT = ROOT / "crates/riesz/tests/data/ridge"
 
 
 def stationary(profile, lengthscale, d):
-    factor = {"factor": "stationary", "profile": profile, "columns": list(range(d)), "lengthscale": [lengthscale] * d}
+    factor = {
+        "factor": "stationary",
+        "profile": profile,
+        "columns": list(range(d)),
+        "lengthscale": [lengthscale] * d,
+    }
     return {"terms": [{"scale": 1.0, "factors": [factor | {"ard": False, "isotropic": False}]}]}
 
 

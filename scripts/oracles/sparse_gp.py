@@ -3,9 +3,9 @@
     python3 -m venv venv && venv/bin/pip install 'numpy<2' gpflow tensorflow
     venv/bin/python scripts/oracles/sparse_gp.py
 
-writes crates/riesz/tests/data/gp/gpflow.json: data, inducing points, and what GPflow's SGPR makes of them: the evidence lower bound, the
-upper bound, the slopes of the lower one in the logarithms of the kernel's scale, its length scales and the noise, and means and standard
-deviations of the latent function at new rows.
+writes crates/riesz/tests/data/gp/gpflow.json: data, inducing points, and what GPflow's SGPR makes of them:
+the evidence lower bound, the upper bound, the slopes of the lower one in the logarithms of the kernel's
+scale, its length scales and the noise, and means and standard deviations of the latent function at new rows.
 """
 
 import json
@@ -33,11 +33,15 @@ def case(name, kernel, profile, x, y, points, new):
         value = model.elbo()
     slopes = tape.gradient(value, [p.unconstrained_variable for p in parameters])
     with tf.GradientTape() as tape:
-        total = tf.add_n([tf.reduce_sum(tf.math.log(p.transform(p.unconstrained_variable))) for p in parameters])
+        total = tf.add_n(
+            [tf.reduce_sum(tf.math.log(p.transform(p.unconstrained_variable))) for p in parameters]
+        )
     ratios = tape.gradient(total, [p.unconstrained_variable for p in parameters])
     mean, variance = model.predict_f(new)
     # GPflow's own counts the determinant once, however many targets there are.
-    each = [gpflow.models.SGPR((x, y[:, [o]]), kernel, points, noise_variance=0.15) for o in range(y.shape[1])]
+    each = [
+        gpflow.models.SGPR((x, y[:, [o]]), kernel, points, noise_variance=0.15) for o in range(y.shape[1])
+    ]
     return {
         "name": name,
         "profile": profile,
@@ -46,7 +50,9 @@ def case(name, kernel, profile, x, y, points, new):
         "noise": 0.15,
         "lower": float(value.numpy()),
         "upper": float(sum(one.upper_bound().numpy() for one in each)),
-        "gradient": np.concatenate([np.ravel(slope / ratio) for slope, ratio in zip(slopes, ratios)]).tolist(),
+        "gradient": np.concatenate(
+            [np.ravel(slope / ratio) for slope, ratio in zip(slopes, ratios)]
+        ).tolist(),
         "mean": mean.numpy().tolist(),
         "sd": np.sqrt(variance.numpy()).tolist(),
     }
@@ -66,7 +72,15 @@ def main():
         "points": points.tolist(),
         "new": new.tolist(),
         "cases": [
-            case("one target", of.SquaredExponential(1.3, [0.9, 1.4, 2.5]), "gaussian", x, y[:, :1], points, new),
+            case(
+                "one target",
+                of.SquaredExponential(1.3, [0.9, 1.4, 2.5]),
+                "gaussian",
+                x,
+                y[:, :1],
+                points,
+                new,
+            ),
             case("two targets", of.SquaredExponential(1.3, [0.9, 1.4, 2.5]), "gaussian", x, y, points, new),
             case("matern 3/2", of.Matern32(0.8, [1.9, 1.1, 3.0]), "matern32", x, y[:, :1], points, new),
         ],

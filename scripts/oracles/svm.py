@@ -3,11 +3,10 @@
     python3 -m venv venv && venv/bin/pip install scikit-learn libsvm-official
     venv/bin/python scripts/oracles/svm.py
 
-writes crates/riesz/tests/data/svm/: `scikit_learn.json` (data, settings, decision values, dual coefficients and
-intercepts of scikit-learn's SVC, SVR and OneClassSVM at a tight tolerance), and model files written by LIBSVM's own
-svm_save_model, with `libsvm.json` holding the decision values that LIBSVM computed with them. Numbers of the
-data are rounded to 4 decimals, so that LIBSVM's 8 digits lose nothing.
-"""
+writes crates/riesz/tests/data/svm/: `scikit_learn.json` (data, settings, decision values, dual coefficients
+and intercepts of scikit-learn's SVC, SVR and OneClassSVM at a tight tolerance), and model files written by
+LIBSVM's own svm_save_model, with `libsvm.json` holding the decision values that LIBSVM computed with them.
+Numbers of the data are rounded to 4 decimals, so that LIBSVM's 8 digits lose nothing."""
 
 import json
 from pathlib import Path

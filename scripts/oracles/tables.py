@@ -4,10 +4,9 @@
     pip install pandas pyarrow openpyxl zstandard
     scripts/oracles/tables.py
 
-Every file comes with an expectation that is written by hand here: of each column what it is taken for, how many cells
-are missing, and its range or categories; or a part of the sentence with which the table is refused. `tests/all/tables.rs`
-compares them with what `riesz inspect` says.
-"""
+Every file comes with an expectation that is written by hand here: of each column what it is taken for, how
+many cells are missing, and its range or categories; or a part of the sentence with which the table is
+refused. `tests/all/tables.rs` compares them with what `riesz inspect` says."""
 
 import decimal
 import gzip
@@ -67,14 +66,24 @@ def text_tables():
     table("plain.csv", csv(a=three, b=["1.5", "-2", "1e3"]), a=numbers(1, 3), b=numbers(-2, 1000))
     thousands = "separators of thousands"
     table("thousands.csv", csv(a=["1,234", "12,345.5", "7"]), a=numbers(7, 12345.5, remark=thousands))
-    table("thousands-narrow-space.csv", csv(a=["1\u202f234", "2\u202f345"]), a=numbers(1234, 2345, remark=thousands))
-    table("thousands-hard-space.csv", csv(a=["1\u00a0234", "2\u00a0345"]), a=numbers(1234, 2345, remark=thousands))
+    table(
+        "thousands-narrow-space.csv",
+        csv(a=["1\u202f234", "2\u202f345"]),
+        a=numbers(1234, 2345, remark=thousands),
+    )
+    table(
+        "thousands-hard-space.csv",
+        csv(a=["1\u00a0234", "2\u00a0345"]),
+        a=numbers(1234, 2345, remark=thousands),
+    )
     table("thousands-space.csv", csv(a=["1 234", "2 345 678"]), a=numbers(1234, 2345678, remark=thousands))
     table("thousands-apostrophe.csv", csv(a=["1'234", "2’345"]), a=numbers(1234, 2345, remark=thousands))
     table("lakhs.csv", csv(a=["12,34,567", "1,234"]), a=numbers(1234, 1234567, remark=thousands))
     table("dollars.csv", csv(a=["$6674", "$1,200.50"]), a=numbers(1200.5, 6674, remark="amounts in $"))
     table("euros.csv", csv(a=["5 €", "7,250 €"]), a=numbers(5, 7250, remark="amounts in €"))
-    table("codes-of-currencies.csv", csv(a=["CHF 5", "CHF 7.25"]), a=numbers(5, 7.25, remark="amounts in CHF"))
+    table(
+        "codes-of-currencies.csv", csv(a=["CHF 5", "CHF 7.25"]), a=numbers(5, 7.25, remark="amounts in CHF")
+    )
     table("accounting.csv", csv(a=["(5)", "3", "(1,200)"]), a=numbers(-1200, 3, remark=thousands))
     table("parentheses.csv", csv(a=["(5)", "3"]), a=numbers(-5, 3, remark="read as minus"))
     table("dollars-negative.csv", csv(a=["-$5", "($6)", "$7"]), a=numbers(-6, 7, remark="amounts in $"))
@@ -85,14 +94,28 @@ def text_tables():
     table("en-dash.csv", csv(a=["\u20135.5", "4"]), a=numbers(-5.5, 4, remark="read as minus"))
     table("exponents.csv", csv(a=["1e3", "2.5E-2", "+4"]), a=numbers(0.025, 1000))
     table("zero-bytes.csv", csv(a=["0.5\0", "0.25\0"]), a=numbers(0.25, 0.5, remark="value 0"))
-    table("leading-zeros.csv", csv(a=["02139", "10001"]), a=categories("02139", "10001", remark="leading zeros"))
-    table("large-integers.csv", csv(a=["9007199254740993", "1"]), a=categories("1", "9007199254740993", remark="2^53"))
+    table(
+        "leading-zeros.csv", csv(a=["02139", "10001"]), a=categories("02139", "10001", remark="leading zeros")
+    )
+    table(
+        "large-integers.csv",
+        csv(a=["9007199254740993", "1"]),
+        a=categories("1", "9007199254740993", remark="2^53"),
+    )
     table("large-but-exact.csv", csv(a=["9007199254740992", "1"]), a=numbers(1, 9007199254740992))
     table("truth.csv", csv(a=["TRUE", "true", "False"]), a=categories("false", "true"))
     table("truth-as-written.csv", csv(a=["True", "False"]), a=categories("False", "True"))
     table("case.csv", csv(a=["yes", "Yes", "no"]), a=categories("Yes", "no", "yes"))
-    table("mixed-units.csv", csv(a=["62 kg", "137 lb"]), a=categories("137 lb", "62 kg", remark="different words"))
-    table("ordinals.csv", csv(a=["1st", "2nd", "3rd"]), a=categories("1st", "2nd", "3rd", remark="different words"))
+    table(
+        "mixed-units.csv",
+        csv(a=["62 kg", "137 lb"]),
+        a=categories("137 lb", "62 kg", remark="different words"),
+    )
+    table(
+        "ordinals.csv",
+        csv(a=["1st", "2nd", "3rd"]),
+        a=categories("1st", "2nd", "3rd", remark="different words"),
+    )
     table("ranges.csv", csv(a=["18-24", "25-34", "65+"]), a=categories("18-24", "25-34", "65+"))
     table(
         "missing.csv",
@@ -100,7 +123,12 @@ def text_tables():
         a=numbers(1, 3, missing=3),
         b=categories("x", "y", missing=2),
     )
-    table("missing-marks.csv", csv(a=["1", "-9999", "?", "3"]), "--na-values -9999,?", a=numbers(1, 3, missing=2))
+    table(
+        "missing-marks.csv",
+        csv(a=["1", "-9999", "?", "3"]),
+        "--na-values -9999,?",
+        a=numbers(1, 3, missing=2),
+    )
     empty = {"kind": "numbers", "missing": 2}
     table("all-missing.csv", csv(a=["", "NA"], b=["1", "2"]), a=empty, b=numbers(1, 2))
     table("constant.csv", csv(a=["4", "4"]), a=numbers(4, 4))
@@ -118,9 +146,16 @@ def text_tables():
     labels = [f"note {i}" for i in range(12)]
     table("labels.csv", csv(a=labels), a={"kind": "categories", "missing": 0, "remark": "text of its own"})
 
-    table("one-word.csv", csv(a=["1", "x", "3", "4"]), a=refused("holds numbers, but its row 2 (line 3) is 'x'"))
+    table(
+        "one-word.csv", csv(a=["1", "x", "3", "4"]), a=refused("holds numbers, but its row 2 (line 3) is 'x'")
+    )
     table("decimal-commas.csv", csv(a=["1,5", "2,25"]), a=refused("give --decimal ,"))
-    table("decimal-commas-grouped.csv", "a;b\n1.234,50;1\n0,75;2\n", a=refused("give --decimal ,"), b=numbers(1, 2))
+    table(
+        "decimal-commas-grouped.csv",
+        "a;b\n1.234,50;1\n0,75;2\n",
+        a=refused("give --decimal ,"),
+        b=numbers(1, 2),
+    )
     points = "holds numbers with points between thousands (row 1 (line 2) is '1.234.567'): give --decimal ,"
     table("thousands-by-point.csv", csv(a=["1.234.567", "12.345"]), a=refused(points))
     table("dates.csv", csv(a=["2024-01-05", "2024-02-05"]), a=refused("holds dates or times"))
@@ -134,7 +169,9 @@ def text_tables():
     table("ambiguous.csv", csv(a=["83,425", "83,675"]), "--decimal ,", a=refused(both))
     table("ambiguous-points.csv", "a\n83.425\n83.675\n", "--decimal ,", a=refused("can be read in two ways"))
     two = numbers(1, 2)
-    table("ambiguous-semicolons.csv", "a;b\n83,425;1\n83,675;2\n", a=refused("can be read in two ways"), b=two)
+    table(
+        "ambiguous-semicolons.csv", "a;b\n83,425;1\n83,675;2\n", a=refused("can be read in two ways"), b=two
+    )
     settled = numbers(83425, 1683675, remark=thousands)
     table("settled-semicolons.csv", "a;b\n83,425;1\n1,683,675;2\n", a=settled, b=two)
     by_comma = csv(a=["1,234,567", "2,345,678"])
@@ -220,7 +257,11 @@ def arrow_tables():
         table(f"{name}.parquet", parquet({"a": pa.array(values, type=kind)}), a=a)
     cells = [decimal.Decimal("1.25"), None, decimal.Decimal("-3.10")]
     for bits, kind in [(128, pa.decimal128(10, 2)), (256, pa.decimal256(50, 2))]:
-        table(f"decimal{bits}.parquet", parquet({"a": pa.array(cells, type=kind)}), a=numbers(-3.1, 1.25, missing=1))
+        table(
+            f"decimal{bits}.parquet",
+            parquet({"a": pa.array(cells, type=kind)}),
+            a=numbers(-3.1, 1.25, missing=1),
+        )
     table(
         "nulls.parquet",
         parquet({"a": [1, None], "b": [None, "x"], "c": pa.nulls(2)}),
@@ -276,7 +317,12 @@ def workbooks():
     table("plain.xlsx", workbook(("data", frame, 0)), a=a, b=b)
     table("moved.xlsx", workbook(("data", frame, 2)), a=a, b=b)
     lacking = pd.DataFrame({"a": [1.0, None, 3.0], "b": ["x", "y", None]})
-    table("lacking.xlsx", workbook(("data", lacking, 0)), a=numbers(1, 3, missing=1), b=categories("x", "y", missing=1))
+    table(
+        "lacking.xlsx",
+        workbook(("data", lacking, 0)),
+        a=numbers(1, 3, missing=1),
+        b=categories("x", "y", missing=1),
+    )
     bad("sheets.xlsx", workbook(("one", frame, 0), ("two", frame, 0)), "has several sheets")
     table("sheets.xlsx", None, "--sheet two", a=a, b=b)
     bad("sheets.xlsx", None, "has no sheet 'three'", "--sheet three")

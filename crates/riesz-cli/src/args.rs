@@ -69,8 +69,8 @@ impl Global {
             (None, Some("json")) => Ok(Format::Json),
             (None, None | Some("csv")) => Ok(Format::Csv),
             (None, Some(other)) => Err(Failure::input(format!(
-                "tables are written as .csv, .parquet or .json, not as .{other}: give one of these endings, or --format; \
-                 pages and pictures are made by 'riesz report' and 'riesz plot'"
+                "tables are written as .csv, .parquet or .json, not as .{other}: give one of these endings, \
+                 or --format; pages and pictures are made by 'riesz report' and 'riesz plot'"
             ))),
         }
     }
@@ -97,8 +97,8 @@ fn threads(text: &str) -> std::result::Result<usize, String> {
 /// A table to read.
 #[derive(Debug, Clone, Args)]
 pub struct TableArgs {
-    /// Separator of the columns of a text file: one character, or 'tab' [default: found in the first line: a comma, or
-    /// else a semicolon, tab or bar]
+    /// Separator of the columns of a text file: one character, or 'tab' [default: found in the first line: a
+    /// comma, or else a semicolon, tab or bar]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
     /// How texts write numbers: 0.5 or 0,5 [default: .]
@@ -110,8 +110,8 @@ pub struct TableArgs {
     /// Sheet of a workbook [default: the only one that has cells]
     #[arg(long, value_name = "NAME")]
     pub sheet: Option<String>,
-    /// What columns are, where they look like something else: 'zip=text,age=number'; 'riesz inspect' shows what they are
-    /// taken for
+    /// What columns are, where they look like something else: 'zip=text,age=number'; 'riesz inspect' shows
+    /// what they are taken for
     #[arg(long, value_name = "NAME=KIND,…", value_parser = column_choices)]
     pub column: Vec<ColumnChoices>,
     /// Cells that stand for missing values, besides empty ones, NA, N/A, NaN and null: '-9999,?'
@@ -173,8 +173,8 @@ fn column_choices(text: &str) -> std::result::Result<ColumnChoices, String> {
 /// What becomes of rows to learn from that have missing cells.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct RowArgs {
-    /// A row with a missing value (an empty cell, NA, N/A, NaN, null, or one of --na-values): stop there, or leave the row
-    /// out
+    /// A row with a missing value (an empty cell, NA, N/A, NaN, null, or one of --na-values): stop there, or
+    /// leave the row out
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub missing: MissingRows,
 }
@@ -257,13 +257,13 @@ impl FeatureArgs {
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Cells that the model cannot take")]
 pub struct CellArgs {
-    /// A category that the model has not seen: stop there, or take it for none of those that it has, which differs from each of them
-    /// like these from each other; all unseen ones are one
+    /// A category that the model has not seen: stop there, or take it for none of those that it has, which
+    /// differs from each of them like these from each other; all unseen ones are one
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub unseen: Unseen,
-    /// A missing value (an empty cell, NA, N/A, NaN, null): stop there, or fill in the median of its column, the most frequent category for
-    /// categories, among the model's support points (all training rows, but for support vector machines); for a program those of
-    /// the background
+    /// A missing value (an empty cell, NA, N/A, NaN, null): stop there, or fill in the median of its column,
+    /// the most frequent category for categories, among the model's support points (all training rows, but
+    /// for support vector machines); for a program those of the background
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub missing: Missing,
 }
@@ -296,7 +296,8 @@ impl CellArgs {
         options.iter().find(|(_, given)| *given).map(|(option, _)| (*option).to_string())
     }
 
-    /// A model read from a file, ready for rows: if unseen categories are to be none of the known ones, its columns have a level for them.
+    /// A model read from a file, ready for rows: if unseen categories are to be none of the known ones, its
+    /// columns have a level for them.
     pub fn admit(&self, mut saved: SavedModel) -> Result<SavedModel> {
         if self.unseen == Unseen::None {
             saved.model = saved.model.with_unseen()?;
@@ -319,8 +320,8 @@ impl CellArgs {
     pub fn for_program(&self, rows: &Table) -> Result<CellPolicy> {
         if self.unseen != Unseen::Error {
             return Err(Failure::input(
-                "--unseen none takes a model that knows its categories, and a program is asked about those of the background: add a row with \
-                 the category there, or leave --unseen out",
+                "--unseen none takes a model that knows its categories, and a program is asked about those \
+                 of the background: add a row with the category there, or leave --unseen out",
             ));
         }
         Ok(CellPolicy { missing: self.filling(rows, "the background")?, unseen: UnseenLevels::Refuse("") })
@@ -332,7 +333,7 @@ impl CellArgs {
         }
         if rows.rows() == 0 {
             return Err(Failure::input(format!(
-                "--missing impute takes typical values of {of}, and there are none: fill the values in"
+                "--missing impute takes typical values of {source}, and there are none: fill the values in"
             )));
         }
         Ok(MissingCells::Fill { values: (0..rows.width()).map(|j| typical_value(rows, j)).collect(), source })

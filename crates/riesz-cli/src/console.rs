@@ -94,7 +94,8 @@ fn remaining(share: f64, took: Duration) -> Option<Duration> {
     (share >= 0.01).then(|| took.mul_f64((1.0 - share) / share))
 }
 
-/// The percents done, or the steps where it is not known how many there will be, and how long it is until the expected `end`.
+/// The percents done, or the steps where it is not known how many there will be, and how long it is until the
+/// expected `end`.
 fn so_far(share: f64, steps: usize, end: Option<Duration>, now: Duration) -> String {
     if share == 0.0 {
         return if steps == 0 { String::new() } else { format!(": step {steps}") };

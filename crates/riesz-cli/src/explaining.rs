@@ -1,4 +1,5 @@
-//! What `explain` and `report` share: a model or a program and a question made ready for a table, and the table explained chunk by chunk.
+//! What `explain` and `report` share: a model or a program and a question made ready for a table, and the
+//! table explained chunk by chunk.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,8 +22,8 @@ use crate::io::model_rows::ModelRows;
 use crate::io::output::Output;
 use crate::program;
 
-/// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that need all
-/// rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
+/// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that
+/// need all rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
 const JSON_NUMBERS: usize = 20_000_000;
 
 /// What is asked, of a model or of a program.
@@ -149,8 +150,8 @@ impl<'a> Explaining<'a> {
         Ok(Self { explain, saved: None, probabilities: false, rows, facts, width })
     }
 
-    /// Explains chunk by chunk, and hands each chunk on with its rows numbered from the first of all. Returns their number, and what
-    /// is to be said of the run.
+    /// Explains chunk by chunk, and hands each chunk on with its rows numbered from the first of all. Returns
+    /// their number, and what is to be said of the run.
     pub fn each(
         mut self,
         console: &Console,
@@ -202,7 +203,8 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Of a model that was [admitted](CellArgs::admit), and its file. A row and output of the answer has so many numbers, or a value of each set.
+    /// Of a model that was [admitted](CellArgs::admit), and its file. A row and output of the answer has so
+    /// many numbers, or a value of each set.
     pub fn new(
         (saved, file): (&'a SavedModel, &Path),
         rows: OpenTable,
@@ -220,7 +222,8 @@ impl<'a> Prepared<'a> {
         let (index, covariance, probabilities) =
             (question.index, question.covariance, question.probabilities);
         if asked.variance && asked.game.robustness.is_some() {
-            let why = "--robustness bounds values of the output, not shares of its variance: leave it or --variance out";
+            let why = "--robustness bounds values of the output, not shares of its variance: leave it or \
+                       --variance out";
             return Err(Failure::input(why));
         }
         let question = if asked.variance { of_variance(question, saved)? } else { question };
@@ -255,7 +258,8 @@ fn of_variance(question: Question, saved: &SavedModel) -> Result<Question> {
     let refused = |why: &str| Err(Failure::input(format!("--variance: {why}")));
     match saved.covariance {
         None => refused(
-            "this model holds no posterior, whose variance it explains: fit a Gaussian process with 'riesz fit --model gp --posterior'",
+            "this model holds no posterior, whose variance it explains: fit a Gaussian process with 'riesz \
+             fit --model gp --posterior'",
         ),
         Some(_) if question.covariance => {
             refused("how sure a variance is, is not known: leave --covariance out")
@@ -395,7 +399,8 @@ fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
         return Ok(());
     }
     Err(Failure::input(format!(
-        "a JSON explanation holds all rows at once, and more than {} are too many: use .csv or .parquet, which stream",
+        "a JSON explanation holds all rows at once, and more than {} are too many: use .csv or .parquet, \
+         which stream",
         JSON_NUMBERS / width.max(1)
     )))
 }

@@ -1,4 +1,5 @@
-//! What `compare` and `depend` share: a test's settings from arguments, and what was found as words, table, picture or page.
+//! What `compare` and `depend` share: a test's settings from arguments, and what was found as words, table,
+//! picture or page.
 
 use std::fmt::Write as _;
 

@@ -50,8 +50,8 @@ pub fn taken_from_predictions(args: &GameArgs, saved: &SavedModel) -> Result<Opt
     Ok(refusal.map(|refusal| refusal.to_string()))
 }
 
-/// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files they name.
-/// It is asked of the model's kernel, or of its predictions as of any function.
+/// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files
+/// they name. It is asked of the model's kernel, or of its predictions as of any function.
 pub fn about_model(
     args: &GameArgs,
     (table, cells): (&TableArgs, CellArgs),
@@ -61,7 +61,8 @@ pub fn about_model(
 ) -> Result<(Question, Vec<Fact>)> {
     if !args.ignore.is_empty() {
         return Err(Failure::input(
-            "--ignore says which columns of the background a program is not asked about; a model asks for its own columns alone: leave it out",
+            "--ignore says which columns of the background a program is not asked about; a model asks for \
+             its own columns alone: leave it out",
         ));
     }
     let columns = saved.model.columns();
@@ -91,8 +92,8 @@ pub fn about_model(
     Ok((question, facts))
 }
 
-/// The question that the arguments ask of a program, facts about its rows, and the columns that the program is asked about: those of
-/// the background.
+/// The question that the arguments ask of a program, facts about its rows, and the columns that the program
+/// is asked about: those of the background.
 pub fn about_program(
     args: &GameArgs,
     table: &TableArgs,
@@ -144,7 +145,8 @@ pub fn robustness(args: &GameArgs, explainer: &Explainer<'_>, model: &Expansion)
     let number = |text: &str| match text.trim().parse::<f64>() {
         Ok(delta) if delta.is_finite() && delta >= 0.0 => Ok(delta),
         _ => Err(Failure::input(format!(
-            "--robustness: '{text}' is not understood: write a number that is not negative, or column=number,column=number"
+            "--robustness: '{text}' is not understood: write a number that is not negative, or \
+             column=number,column=number"
         ))),
     };
     let (delta, moves) = if text.contains('=') {
@@ -241,7 +243,8 @@ pub fn read_groups(text: &str, columns: &[Column]) -> Result<Groups> {
     for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
         let Some((name, members)) = line.split_once('=') else {
             return Err(Failure::input(format!(
-                "the group '{line}' is not understood: write name=column,column, groups separated by ';' or lines"
+                "the group '{line}' is not understood: write name=column,column, groups separated by ';' or \
+                 lines"
             )));
         };
         let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();

@@ -1,5 +1,6 @@
-//! A model that is an external program: 'cmd:COMMAND' in place of a model file. It gets rows as CSV, with a header, on its standard
-//! input, and answers with one line of numbers a row on its standard output; a first line that is no numbers names the outputs.
+//! A model that is an external program: 'cmd:COMMAND' in place of a model file. It gets rows as CSV, with a
+//! header, on its standard input, and answers with one line of numbers a row on its standard output; a first
+//! line that is no numbers names the outputs.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -127,7 +128,8 @@ fn parse(text: &str, rows: usize, command: &str) -> Result<(Matrix, Option<Vec<S
     }
     if count != rows {
         return Err(Failure::input(format!(
-            "the program '{command}' answers with {count} lines of numbers about {rows} rows: one a row is needed"
+            "the program '{command}' answers with {count} lines of numbers about {rows} rows: one a row is \
+             needed"
         )));
     }
     Ok((Matrix::from_row_major(count, outputs.unwrap_or(0), numbers), names))

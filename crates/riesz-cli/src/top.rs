@@ -38,7 +38,8 @@ pub fn run(
     console: &Console,
 ) -> Result<()> {
     if program::command(model).is_some() {
-        let why = "--top-interactions takes a model whose kernel is known: a program has Shapley values of single features";
+        let why = "--top-interactions takes a model whose kernel is known: a program has Shapley values of \
+                   single features";
         return Err(Failure::input(why));
     }
     let saved = asked.cells.admit(read_model(model, Some(&rows), asked.features)?)?;
@@ -64,10 +65,14 @@ pub fn run(
     rows.facts().iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
     table.finish()?;
     console.note(format!(
-        "{done} rows searched, up to {searched} pairs looked at in each; exact: each value is within {bound:.1e} (proved bound){}",
+        "{done} rows searched, up to {searched} pairs looked at in each; exact: each value is within \
+         {bound:.1e} (proved bound){}",
         match incomplete {
             0 => String::new(),
-            some => format!("; of {some} lists a stronger pair may be missing, see left_out: raise --max-pairs"),
+            some => format!(
+                "; of {some} lists a stronger pair may be missing, see left_out: raise \
+                             --max-pairs"
+            ),
         }
     ));
     Ok(())

@@ -15,7 +15,8 @@ use riesz::{Covariance, Error, Matrix, Table};
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
-/// The rows that are used and of each its bag; bags with rows and targets, as places in the table of bags; of each target its bag among those; notes.
+/// The rows that are used and of each its bag; bags with rows and targets, as places in the table of bags; of
+/// each target its bag among those; notes.
 type Places = (Vec<usize>, Vec<usize>, Vec<usize>, Vec<usize>, Vec<Option<usize>>, Vec<String>);
 
 /// Joins rows and bags on the bags' names.
@@ -31,7 +32,8 @@ pub fn join_bags(
     Ok((found.rows, found.bag, found.with_rows, found.targets, found.matched, found.notes))
 }
 
-/// Covariates that bags with rows and targets both have, and of targets that are sums the sums of their weights.
+/// Covariates that bags with rows and targets both have, and of targets that are sums the sums of their
+/// weights.
 type Coarse<'py> = (NamedRows<'py>, NamedRows<'py>, Option<Vec<f64>>);
 
 /// Rows, bags and targets.
@@ -122,9 +124,11 @@ pub struct Start {
     /// Where these are not the conventions'.
     row_noise: Option<f64>,
     mediation_noise: Option<f64>,
-    /// The mediators' kernel in JSON, the ridge and whether it is centred where these are not the conventions', and whether every row is an example.
+    /// The mediators' kernel in JSON, the ridge and whether it is centred where these are not the
+    /// conventions', and whether every row is an example.
     mediation: Option<(String, Option<f64>, Option<bool>, bool)>,
-    /// Where targets are regressed on mediators, and not rows, whether bags are tied to that by a variance, or exactly.
+    /// Where targets are regressed on mediators, and not rows, whether bags are tied to that by a variance,
+    /// or exactly.
     tied: Option<bool>,
     prior_mean: Option<f64>,
     normalize_y: bool,
@@ -186,7 +190,8 @@ pub struct AggregatePart {
     bags: Option<Spread>,
     /// What the others say of each target, noise included; `None` of a single one.
     left_out: Option<Spread>,
-    /// By how much weights of bags move with targets, bags × targets, and what targets make of a constant 1; `None` through inducing points.
+    /// By how much weights of bags move with targets, bags × targets, and what targets make of a constant 1;
+    /// `None` through inducing points.
     sensitivities: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
 }
 

@@ -71,7 +71,8 @@ pub struct FittedCounts {
     warnings: Vec<String>,
 }
 
-/// Fits, tuned or not, through these inducing points, or the usual ones, and with so many draws of hyper-parameters, if any.
+/// Fits, tuned or not, through these inducing points, or the usual ones, and with so many draws of
+/// hyper-parameters, if any.
 #[pyfunction]
 pub fn fit_counts(
     py: Python<'_>,

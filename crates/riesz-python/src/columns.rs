@@ -8,8 +8,8 @@ use riesz::columns::{
 use crate::Cell;
 use crate::error::refuse;
 
-/// Whether a column of these cells holds categories, and what the user must know of how it is read. `choice` is what
-/// the user says that it is, `"text"` or `"number"`; `what` is what the table is called.
+/// Whether a column of these cells holds categories, and what the user must know of how it is read. `choice`
+/// is what the user says that it is, `"text"` or `"number"`; `what` is what the table is called.
 #[pyfunction]
 pub fn column_type(
     name: &str,
@@ -53,7 +53,8 @@ pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {
     cells.iter().map(read).collect()
 }
 
-/// Warnings of finite numbers that are probably no measurements: they number the rows, or mark missing values.
+/// Warnings of finite numbers that are probably no measurements: they number the rows, or mark missing
+/// values.
 #[pyfunction]
 pub fn column_suspicions(name: &str, values: Vec<f64>) -> Vec<String> {
     let place = |row: usize| format!("row {row} (from 0)");

@@ -16,7 +16,8 @@ use crate::explanation::Explanation;
 use crate::threads::{Threads, interruptible};
 use crate::{NamedRows, fit, matrix, players, raise, refuse, sample};
 
-/// Factors, what is said of features ("nothing", "values" or "significance"), groups of them, whether pairs are looked at, draws, their seed.
+/// Factors, what is said of features ("nothing", "values" or "significance"), groups of them, whether pairs
+/// are looked at, draws, their seed.
 type Options = (String, String, Option<Vec<(String, Vec<usize>)>>, bool, usize, u64);
 
 fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
@@ -180,8 +181,8 @@ pub(crate) fn mmd_test<'py>(
     TestResult::new(py, found)
 }
 
-/// Asks whether the rows of two tables depend on each other, beyond a third one if it is given. `decay` is None for permutations, or the rows
-/// over which a wild bootstrap forgets.
+/// Asks whether the rows of two tables depend on each other, beyond a third one if it is given. `decay` is
+/// None for permutations, or the rows over which a wild bootstrap forgets.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn hsic_test<'py>(

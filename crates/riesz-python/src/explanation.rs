@@ -49,7 +49,8 @@ impl Explanation {
 
 #[pymethods]
 impl Explanation {
-    /// Arrays are rows × sets × outputs and rows × outputs. With neither bounds nor standard errors it is not stated how exact values are.
+    /// Arrays are rows × sets × outputs and rows × outputs. With neither bounds nor standard errors it is not
+    /// stated how exact values are.
     #[new]
     #[pyo3(signature = (
         *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance,
@@ -201,7 +202,8 @@ impl Explanation {
         Ok(PyBytes::new(py, &json))
     }
 
-    /// Reads a table of values: the names of its columns, its numbers (lines × columns, anything for the outputs), and the outputs.
+    /// Reads a table of values: the names of its columns, its numbers (lines × columns, anything for the
+    /// outputs), and the outputs.
     #[staticmethod]
     fn from_table(
         header: Vec<String>,
@@ -330,7 +332,8 @@ impl Explanation {
         source.map(|source| serde_json::to_string(&source)).transpose().map_err(refuse)
     }
 
-    /// The probability that the value of one set is larger than that of another, or larger in size, in each row, rows × outputs.
+    /// The probability that the value of one set is larger than that of another, or larger in size, in each
+    /// row, rows × outputs.
     fn probability<'py>(
         &self,
         py: Python<'py>,
@@ -346,7 +349,8 @@ impl Explanation {
         self.pair(py, (0..n * m).map(of).collect::<riesz::Result<_>>().map_err(refuse)?)
     }
 
-    /// The probability that the sets with the largest values of a row are these, and its standard error, each rows × outputs.
+    /// The probability that the sets with the largest values of a row are these, and its standard error, each
+    /// rows × outputs.
     #[allow(clippy::type_complexity, reason = "two arrays")]
     fn probability_of_top<'py>(
         &self,
@@ -383,8 +387,9 @@ impl Explanation {
         self.inner.certificate().map(|c| (c.residual, c.bound, c.holds))
     }
 
-    /// Of one output, by set: the mean of |value|, its standard error and interval of this level (None of one row), mean values, and the .05, .5 and
-    /// .95 quantiles of |value|; and the order of sets, with the probability of each place's order.
+    /// Of one output, by set: the mean of |value|, its standard error and interval of this level (None of one
+    /// row), mean values, and the .05, .5 and .95 quantiles of |value|; and the order of sets, with the
+    /// probability of each place's order.
     fn importance(&self, py: Python<'_>, output: usize, level: f64) -> PyResult<Py<PyDict>> {
         let found = py.detach(|| self.inner.importance(output));
         let parts = PyDict::new(py);

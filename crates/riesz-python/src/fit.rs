@@ -31,8 +31,8 @@ fn penalty((functionals, strength, sampled): Penalising<'_>) -> Penalty {
     Penalty { functionals: targets(&functionals), strength, sampled }
 }
 
-/// The Shapley values of players at the rows of `x` as functionals of a model's coefficients: rows × (players · rows), and of how many
-/// coalitions they are estimates, if they are.
+/// The Shapley values of players at the rows of `x` as functionals of a model's coefficients: rows × (players
+/// · rows), and of how many coalitions they are estimates, if they are.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn functionals<'py>(

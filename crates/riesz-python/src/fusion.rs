@@ -16,7 +16,8 @@ use crate::causal::{Given, Question};
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
-/// A study that leads to the next: what is queried of it, how it tells what that does, by which covariates, and what it shares with the next.
+/// A study that leads to the next: what is queried of it, how it tells what that does, by which covariates,
+/// and what it shares with the next.
 type Leading<'py> = (NamedRows<'py>, String, Option<NamedRows<'py>>, NamedRows<'py>);
 
 /// An effect; see [`riesz::causal`].
@@ -43,7 +44,8 @@ pub(crate) fn sums(effect: &Effect, (at, baseline, slope): Asked<'_>) -> PyResul
     estimand.over(&sample(at)?, effect.treatments()).map_err(raise)
 }
 
-/// Means, covariance, parts of it by cause, and of each query how it stands to the studies, by name, and whether these tell it.
+/// Means, covariance, parts of it by cause, and of each query how it stands to the studies, by name, and
+/// whether these tell it.
 pub(crate) type Told =
     (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
 
@@ -123,7 +125,8 @@ impl CausalEffect {
         each.collect()
     }
 
-    /// The share of the variance of queries, all together, that one more row of a study would take away, for each of such rows.
+    /// The share of the variance of queries, all together, that one more row of a study would take away, for
+    /// each of such rows.
     fn worth(
         &self,
         py: Python<'_>,
@@ -136,7 +139,8 @@ impl CausalEffect {
         interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
     }
 
-    /// By weight what is asked as sums over mediators: weights (queries × rows), the outcome as a model of these, and the rows that they have.
+    /// By weight what is asked as sums over mediators: weights (queries × rows), the outcome as a model of
+    /// these, and the rows that they have.
     fn through(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Vec<Part>> {
         let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
         let x = sums.treatments.clone();
@@ -153,7 +157,8 @@ impl CausalEffect {
         each.collect()
     }
 
-    /// As many draws of the hyper-parameters' posterior itself would say as much as those that it averages over.
+    /// As many draws of the hyper-parameters' posterior itself would say as much as those that it averages
+    /// over.
     #[getter]
     fn effective_draws(&self) -> f64 {
         self.effect.effective_draws()
@@ -166,7 +171,8 @@ impl CausalEffect {
         told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 
-    /// The same by a published posterior: over landmarks or by integrals, with a normal measure of that mass or that of rows.
+    /// The same by a published posterior: over landmarks or by integrals, with a normal measure of that mass
+    /// or that of rows.
     fn published(
         &self,
         py: Python<'_>,
@@ -239,7 +245,8 @@ pub fn effect_stages(graph: Option<Given>, query: &str) -> PyResult<Vec<StageNam
     Ok(stages.into_iter().map(|own| (own.history, own.treatments, own.averaged)).collect())
 }
 
-/// Learns an effect from studies; `shared` are covariates that the last two share. From one table, which `points` then are, it takes `single`: its stages, and the names of all treatments.
+/// Learns an effect from studies; `shared` are covariates that the last two share. From one table, which
+/// `points` then are, it takes `single`: its stages, and the names of all treatments.
 #[pyfunction]
 #[pyo3(signature = (leading, points, outcome, draws, seed, shared=None, landmarks=None, single=None))]
 #[allow(clippy::too_many_arguments, reason = "called with what a fit in Python keeps")]
@@ -272,13 +279,15 @@ pub fn fuse(
     Ok(CausalEffect { effect: Arc::new(effect) })
 }
 
-/// A column of a study: its name, its levels if it is categorical, and numbers or codes, of which NaN is missing.
+/// A column of a study: its name, its levels if it is categorical, and numbers or codes, of which NaN is
+/// missing.
 type OwnColumn = (String, Option<Vec<String>>, Vec<f64>);
 
 /// A study that leads to the next, for Python.
 type Led = (Told3, &'static str, Option<Told3>, Told3);
 
-/// What [`fuse`] takes but draws and seed, the shares of rows that are not matched, by mediator, and what a reader should know.
+/// What [`fuse`] takes but draws and seed, the shares of rows that are not matched, by mediator, and what a
+/// reader should know.
 type Gathered = (Vec<Led>, Told3, Vec<f64>, Option<Told3>, BTreeMap<String, f64>, Vec<String>);
 
 /// The columns that an effect needs of each study.
@@ -348,7 +357,8 @@ pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> P
 type About<'py> =
     (Option<Given>, String, Vec<Leading<'py>>, NamedRows<'py>, Vec<f64>, Option<NamedRows<'py>>);
 
-/// What a page says of how the effect came about: of whom it is, shares of rows that are not matched, doubts, and facts.
+/// What a page says of how the effect came about: of whom it is, shares of rows that are not matched, doubts,
+/// and facts.
 type Says = (String, BTreeMap<String, f64>, Vec<String>, Vec<(String, String)>);
 
 /// The page of an effect, which `effect` is on whom is asked for.

@@ -24,8 +24,9 @@ fn background(
 
 type Array<'py> = Bound<'py, PyArray2<f64>>;
 
-/// Parts of the variance of each output, outputs × players: first-order, Shapley, total; and the bound on their errors by output. The explanation's
-/// predictions are the variances. With so many draws and their seed outputs are draws, output after output; else with `posterior` their mean.
+/// Parts of the variance of each output, outputs × players: first-order, Shapley, total; and the bound on
+/// their errors by output. The explanation's predictions are the variances. With so many draws and their seed
+/// outputs are draws, output after output; else with `posterior` their mean.
 #[pyfunction]
 #[allow(
     clippy::too_many_arguments,
@@ -86,7 +87,8 @@ pub(crate) struct SageValues {
     coalitions: usize,
 }
 
-/// The loss of the model on labelled rows, by players. Labels are codes of classes, or numbers (rows × outputs).
+/// The loss of the model on labelled rows, by players. Labels are codes of classes, or numbers (rows ×
+/// outputs).
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn sage_values<'py>(
@@ -135,7 +137,8 @@ pub(crate) fn sage_values<'py>(
     })
 }
 
-/// A component of a model's functional ANOVA at some rows, rows × outputs, and its posterior standard deviations where the model has a posterior.
+/// A component of a model's functional ANOVA at some rows, rows × outputs, and its posterior standard
+/// deviations where the model has a posterior.
 #[pyfunction]
 #[allow(
     clippy::too_many_arguments,

@@ -107,8 +107,9 @@ fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Gr
     Groups::named(columns, &named).map_err(refuse)
 }
 
-const NO_POSTERIOR: &str = "this model holds no posterior, from which standard deviations, covariances and samples follow: fit a \
-                            GaussianProcessRegressor and save it with posterior=True ('riesz fit --model gp --posterior')";
+const NO_POSTERIOR: &str = "this model holds no posterior, from which standard deviations, covariances and \
+                            samples follow: fit a GaussianProcessRegressor and save it with posterior=True \
+                            ('riesz fit --model gp --posterior')";
 
 /// A fitted kernel model.
 #[pyclass(frozen, module = "riesz._core")]

@@ -72,7 +72,8 @@ pub fn merge_surveys<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Boun
     Ok(PyBytes::new(py, &all.to_bytes()))
 }
 
-/// The kernel, tuned, and what is fitted, as bytes; and whether how large the kernel is does not depend on the rows.
+/// The kernel, tuned, and what is fitted, as bytes; and whether how large the kernel is does not depend on
+/// the rows.
 #[pyfunction]
 pub fn tune_fit<'py>(
     py: Python<'py>,

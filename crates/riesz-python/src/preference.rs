@@ -265,7 +265,8 @@ pub fn predict_sums<'py>(
     Ok((array(&found.outputs)?, array(&sd)?, found.probabilities.as_ref().map(array).transpose()?))
 }
 
-/// What absent columns of duels become: the game's name, the rows that it takes (items, or duels as wide rows), their weights, and those of contexts.
+/// What absent columns of duels become: the game's name, the rows that it takes (items, or duels as wide
+/// rows), their weights, and those of contexts.
 type Absent<'py> = (String, Option<NamedRows<'py>>, Option<Vec<f64>>, Option<NamedRows<'py>>);
 
 /// Names on either side of duels; and of bags which rows count how much in them.

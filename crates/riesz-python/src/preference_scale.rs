@@ -17,8 +17,9 @@ use crate::preference::{Circumstances, FittedPrior, Given, duels as duels_of};
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
 
-/// Fits Bradley and Terry's model to items with these names, or a linear one to their rows; a ridge of `None` is chosen. Returns the fit, coefficients, their
-/// standard deviations (`None` if there are more than 1,000), and notes.
+/// Fits Bradley and Terry's model to items with these names, or a linear one to their rows; a ridge of `None`
+/// is chosen. Returns the fit, coefficients, their standard deviations (`None` if there are more than 1,000),
+/// and notes.
 #[pyfunction]
 #[allow(clippy::type_complexity, reason = "called by name from one place in Python")]
 pub fn fit_bradley_terry(
@@ -61,7 +62,8 @@ pub struct PairFunction(Arc<LandmarkFunction>);
 
 /// Names and levels of columns, as rows take them, and the rows themselves.
 type Columns<'py> = (Vec<String>, Vec<Option<Vec<String>>>, Bound<'py, PyArray2<f64>>);
-/// Kernels in JSON and what goes with them: of items, the shares of a utility and of the generalised part, of further utilities, of contexts with what they share; the margin.
+/// Kernels in JSON and what goes with them: of items, the shares of a utility and of the generalised part, of
+/// further utilities, of contexts with what they share; the margin.
 type Prior = (String, [f64; 2], Option<String>, Option<(String, f64)>, Option<f64>);
 /// Landmarks and their bases; weights.
 type Fields<'py> = (Vec<(Columns<'py>, Bound<'py, PyArray2<f64>>)>, Bound<'py, PyArray2<f64>>);
@@ -151,7 +153,8 @@ impl PairFunction {
         self.0.context_landmarks().map(Table::rows)
     }
 
-    /// The mean of the log odds of pairs of rows of `items`, each in its context, and with `spread` their standard deviations: "draws" estimate them, or they are "exact".
+    /// The mean of the log odds of pairs of rows of `items`, each in its context, and with `spread` their
+    /// standard deviations: "draws" estimate them, or they are "exact".
     fn log_odds<'py>(
         &self,
         py: Python<'py>,
@@ -206,7 +209,8 @@ impl PairFunction {
     }
 }
 
-/// Settings of a fit through landmarks: how many of items and of contexts, pairs that tuning looks at, draws, tolerance.
+/// Settings of a fit through landmarks: how many of items and of contexts, pairs that tuning looks at, draws,
+/// tolerance.
 type Sizes = (usize, usize, usize, usize, f64);
 
 /// What was found through landmarks.
@@ -268,7 +272,8 @@ pub fn fit_landmarks(
     })
 }
 
-/// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient in the logarithms of the shares and the kernel's parameters.
+/// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient in the
+/// logarithms of the shares and the kernel's parameters.
 #[pyfunction]
 pub fn preference_evidence(
     py: Python<'_>,

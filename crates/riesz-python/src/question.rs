@@ -45,7 +45,8 @@ impl Settings {
         Self { settings: self.settings.without_estimates() }
     }
 
-    /// The game that is asked of a function, or of a model whose kernel is known. An error names what cannot be asked.
+    /// The game that is asked of a function, or of a model whose kernel is known. An error names what cannot
+    /// be asked.
     fn game(&self, of_function: bool, has_background: bool) -> PyResult<&'static str> {
         let subject = if of_function { Subject::Function } else { Subject::Model };
         let source = has_background.then_some(Source::Background);
@@ -54,7 +55,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// The question with these rows for absent features; `own` are those of the observational game without any.
+    /// The question with these rows for absent features; `own` are those of the observational game without
+    /// any.
     pub(crate) fn ask(
         &self,
         subject: Subject,

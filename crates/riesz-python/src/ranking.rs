@@ -98,7 +98,8 @@ pub fn rank_preferences(
     Ok(ranked(&interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?))
 }
 
-/// SpecR of duels among so many items; mean and standard deviation of rankings, and of coins; average clustering.
+/// SpecR of duels among so many items; mean and standard deviation of rankings, and of coins; average
+/// clustering.
 #[pyfunction]
 #[allow(clippy::type_complexity, reason = "read by one place in Python")]
 pub fn spec_r(
@@ -136,11 +137,13 @@ pub fn compare_preferences(
     Ok([found.nested, found.utility, found.generalised])
 }
 
-/// Labels, memberships, bounds by number of clusters, the sweeps of the best run, labels by covariates alone, and stability.
+/// Labels, memberships, bounds by number of clusters, the sweeps of the best run, labels by covariates alone,
+/// and stability.
 type Clustered<'py> =
     (Vec<usize>, Bound<'py, PyArray2<f64>>, Vec<(usize, f64)>, Vec<f64>, Vec<usize>, Option<f64>);
 
-/// Clusters of comparable items: `count` of them, or if it is `None` as many as the bound says, at most `most`.
+/// Clusters of comparable items: `count` of them, or if it is `None` as many as the bound says, at most
+/// `most`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn cluster_preferences<'py>(

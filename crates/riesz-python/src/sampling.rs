@@ -92,7 +92,8 @@ pub(crate) fn kernel_shap<'py>(
 /// Explained rows whose estimates are made together.
 const CHUNK: usize = 64;
 
-/// Estimates the values of `function`, from arrays (rows, columns) to arrays (rows, outputs), along random orders.
+/// Estimates the values of `function`, from arrays (rows, columns) to arrays (rows, outputs), along random
+/// orders.
 #[pyfunction]
 pub(crate) fn permutation<'py>(
     py: Python<'py>,

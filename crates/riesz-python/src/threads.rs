@@ -1,7 +1,7 @@
 //! Thread pools that outlive a fork, and work in them that Ctrl-C stops.
 //!
-//! Everything that may use several threads runs in these pools and nothing in rayon's global one: a forked child has the memory of its
-//! parent but none of its threads, for which it would wait for ever.
+//! Everything that may use several threads runs in these pools and nothing in rayon's global one: a forked
+//! child has the memory of its parent but none of its threads, for which it would wait for ever.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,8 @@ use crate::error::refuse;
 /// How long to compute before looking whether the user pressed Ctrl-C.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long to wait for work that was told to stop. What is then still in a step that cannot be stopped, such as a large factorisation,
-/// ends with it while Python goes on.
+/// How long to wait for work that was told to stop. What is then still in a step that cannot be stopped, such
+/// as a large factorisation, ends with it while Python goes on.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// So many threads, in every process that needs them.
@@ -77,7 +77,8 @@ impl Threads {
                 Some(Own { process: own, pool: Some(pool), .. }) if *own == process => return Ok(pool),
                 Some(another) => place = &another.next,
                 None => {
-                    // Made outside of the lock, which no fork must find held. If another thread is faster, this pool is dropped.
+                    // Made outside of the lock, which no fork must find held. If another thread is faster,
+                    // this pool is dropped.
                     let pool = ThreadPoolBuilder::new().num_threads(self.count).build().map_err(refuse)?;
                     let _ = place.set(Box::new(Own { process, pool: Some(pool), next: OnceLock::new() }));
                 }
@@ -86,8 +87,8 @@ impl Threads {
     }
 }
 
-/// Runs `work` while this thread looks whether the user pressed Ctrl-C, and then sets `stop`, which `work` is to heed. `stop` is of this
-/// work alone: it may stay behind for a while.
+/// Runs `work` while this thread looks whether the user pressed Ctrl-C, and then sets `stop`, which `work` is
+/// to heed. `stop` is of this work alone: it may stay behind for a while.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     threads: &Threads,
@@ -122,8 +123,8 @@ enum Said<T> {
     Ends(std::thread::Result<T>),
 }
 
-/// As [`interruptible`], with work that asks a function of this thread. Its `threads` must be its own: they wait for the function, which may
-/// need threads too. Unless it `leaves`, the end of the work is waited for.
+/// As [`interruptible`], with work that asks a function of this thread. Its `threads` must be its own: they
+/// wait for the function, which may need threads too. Unless it `leaves`, the end of the work is waited for.
 pub(crate) fn asking<T: Send + 'static>(
     py: Python<'_>,
     threads: &Threads,

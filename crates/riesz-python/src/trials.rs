@@ -11,7 +11,8 @@ use crate::fusion::{Asked, CausalEffect, Told, array, sums, told};
 use crate::threads::{Threads, interruptible};
 use crate::{NamedRows, raise, sample};
 
-/// Treatments that were tried, outcomes, their variances about the effect where these are known, and the name of the prior.
+/// Treatments that were tried, outcomes, their variances about the effect where these are known, and the name
+/// of the prior.
 type Tried<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
 
 /// Bounds by the names of treatments.
@@ -23,7 +24,8 @@ type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Bounds
 /// The same in the core's types.
 type Chosen = (Arc<Effect>, (Trials, Prior), Domain, Vec<f64>);
 
-/// The number of the effect, treatments, what trying them is worth, expected improvement, mean and standard deviation of the effect, and whether the studies tell it.
+/// The number of the effect, treatments, what trying them is worth, expected improvement, mean and standard
+/// deviation of the effect, and whether the studies tell it.
 type Next = (usize, Vec<f64>, f64, f64, f64, f64, bool);
 
 /// What is told of queries, and variance and length scale of the discrepancy and noise.

@@ -1,4 +1,5 @@
-//! One self-contained page about a map learnt from bags: the map, how sure it is, what features make of it, and of bags what was observed and why. No network, no script.
+//! One self-contained page about a map learnt from bags: the map, how sure it is, what features make of it,
+//! and of bags what was observed and why. No network, no script.
 
 use minijinja::{Value, context};
 use riesz::aggregate::Unit;
@@ -75,7 +76,8 @@ pub struct PageBags<'p> {
 /// The page as one HTML file that opens from disk and loads nothing.
 ///
 /// # Errors
-/// As [`render_map`](crate::render_map) and [`render`]; [`Error::Shape`] unless there is one of all lists for each row and bag.
+/// As [`render_map`](crate::render_map) and [`render`]; [`Error::Shape`] unless there is one of all lists for
+/// each row and bag.
 pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
     let e = page.explanation;
     let n = e.rows();
@@ -171,10 +173,12 @@ fn how_sure(link: Link) -> String {
             "The map is the posterior mean of the rate; the standard deviation is that of its logarithm."
         }
         Link::Logit => {
-            "The map is the posterior mean of the probability; the standard deviation is that of its log odds."
+            "The map is the posterior mean of the probability; the standard deviation is that of its log \
+             odds."
         }
         _ => {
-            "The map is the posterior mean, and the standard deviation that of the same posterior, noise not included."
+            "The map is the posterior mean, and the standard deviation that of the same posterior, noise \
+             not included."
         }
     };
     format!(
@@ -191,18 +195,21 @@ fn what_values_are(page: &DownscalePage<'_>) -> String {
             " Explained is the logarithm of the rate: exp(value) is the factor by which a feature raises it."
         }
         Link::Logit => {
-            " Explained are the log odds of a success: exp(value) is the factor by which a feature raises the odds."
+            " Explained are the log odds of a success: exp(value) is the factor by which a feature raises \
+             the odds."
         }
         _ => "",
     };
     let functional = match &e.provenance.game[..] {
         "functional" => {
-            " The base value is then no mean of predictions: compare values between rows and features, or give a background, whose rows each row is then compared with."
+            " The base value is then no mean of predictions: compare values between rows and features, or \
+             give a background, whose rows each row is then compared with."
         }
         _ => "",
     };
     format!(
-        "A bar is the mean |Shapley value| of a feature over all {} rows. In each row values add up to {output} less the base value, {base}. {}.{functional}{counts}",
+        "A bar is the mean |Shapley value| of a feature over all {} rows. In each row values add up to \
+         {output} less the base value, {base}. {}.{functional}{counts}",
         e.rows(),
         capital(&e.provenance.absent)
     )
@@ -293,16 +300,19 @@ fn says_of_bags(own: &PageBags<'_>, link: Link, off: Option<&[f64]>) -> String {
     }
     text += match link {
         Link::Log | Link::Logit => {
-            "Explained is the weighted mean of its rows’ outputs, log rates or log odds, to which the base value and features’ values add up exactly; that is not the logarithm of the sum. "
+            "Explained is the weighted mean of its rows’ outputs, log rates or log odds, to which the base \
+             value and features’ values add up exactly; that is not the logarithm of the sum. "
         }
         _ => {
-            "By linearity its values are the same of its rows’ Shapley values, and as exact: with the base value they add up to the map. "
+            "By linearity its values are the same of its rows’ Shapley values, and as exact: with the base \
+             value they add up to the map. "
         }
     };
     text += "In words a bag is compared with all rows together, whose values the first line has. ";
     let which = match (count > MOST_BAGS, off.is_some()) {
         (true, true) => format!(
-            "The {MOST_BAGS} of {count} bags with the largest differences; ‘riesz downscale explain’ writes all."
+            "The {MOST_BAGS} of {count} bags with the largest differences; ‘riesz downscale explain’ writes \
+             all."
         ),
         (true, false) => {
             format!("The first {MOST_BAGS} of {count} bags; ‘riesz downscale explain’ writes all.")
@@ -313,7 +323,8 @@ fn says_of_bags(own: &PageBags<'_>, link: Link, off: Option<&[f64]>) -> String {
     text + &which
 }
 
-/// Why a bag is what it is, compared with so many times all rows, in words: "3.2 above average: rain +2.1, height +0.9, 2 others +0.2". Differences of exact values are exact.
+/// Why a bag is what it is, compared with so many times all rows, in words: "3.2 above average: rain +2.1,
+/// height +0.9, 2 others +0.2". Differences of exact values are exact.
 fn why((e, k): (&Explanation, usize), all: &Explanation, times: f64, link: Link) -> String {
     let values: Vec<f64> =
         e.row_values(k, 0).iter().zip(all.row_values(0, 0)).map(|(own, all)| own - times * all).collect();

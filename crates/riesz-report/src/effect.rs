@@ -61,14 +61,16 @@ impl EffectPage<'_> {
         self.studies.studies.first().map_or(&[], |first| first.treatments.column(0))
     }
 
-    /// The answer in a sentence or two: at which treatment the outcome is lowest and highest, among those that the studies tell.
+    /// The answer in a sentence or two: at which treatment the outcome is lowest and highest, among those
+    /// that the studies tell.
     pub fn answer(&self) -> String {
         let supported = self.effect.supported();
         let told: Vec<usize> = (0..supported.len()).filter(|&i| supported[i]).collect();
         let by_mean = |a: &&usize, b: &&usize| self.effect.mean[**a].total_cmp(&self.effect.mean[**b]);
         let (Some(&low), Some(&high)) = (told.iter().min_by(by_mean), told.iter().max_by(by_mean)) else {
             return format!(
-                "{} do not tell the effect on {} at any of these treatments: what is shown there is what the model makes of rows far away.",
+                "{} do not tell the effect on {} at any of these treatments: what is shown there is what \
+                 the model makes of rows far away.",
                 if self.found.is_single_table() { "The data" } else { "The studies" },
                 self.found.outcome
             );

@@ -1,4 +1,5 @@
-//! One self-contained page about the effect of a treatment across studies: the answer, how it follows, the curve, and which study leaves it unsure. No network, no script.
+//! One self-contained page about the effect of a treatment across studies: the answer, how it follows, the
+//! curve, and which study leaves it unsure. No network, no script.
 
 use minijinja::context;
 use riesz::causal::{Cause, Estimand, Route};
@@ -109,7 +110,8 @@ fn says(page: &EffectPage<'_>) -> String {
     let level = number(100.0 * page.level);
     if page.is_curve() {
         return format!(
-            "{what}, with a {level} % band. Small strokes are doses that people had. Where the field is hatched, the data do not tell it."
+            "{what}, with a {level} % band. Small strokes are doses that people had. Where the field is \
+             hatched, the data do not tell it."
         );
     }
     format!("{what}, with {level} % intervals. Where a line is hatched, the data do not tell it.")
@@ -226,7 +228,9 @@ fn stages(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
 /// How far studies know the same values of what they share.
 fn matched(page: &EffectPage<'_>) -> String {
     if page.found.is_single_table() {
-        return "Each stage is a regression by all these rows, in which what is averaged over keeps the values that people of the table have.".into();
+        return "Each stage is a regression by all these rows, in which what is averaged over keeps the \
+                values that people of the table have."
+            .into();
     }
     if page.unmatched.values().all(|share| *share == 0.0) {
         return "Of what studies share, none has values beyond those of the study after it.".into();
@@ -242,7 +246,7 @@ fn matched(page: &EffectPage<'_>) -> String {
 fn about_rows(count: usize, n: usize) -> String {
     let some = if count < n { format!("{count} of {n} treatments. ") } else { String::new() };
     format!(
-        "{some}Resolved is the share of the prior variance that a study takes away; overlap the share of people for whom such a treatment was near. The studies tell \
-         what has half or more of each."
+        "{some}Resolved is the share of the prior variance that a study takes away; overlap the share of \
+         people for whom such a treatment was near. The studies tell what has half or more of each."
     )
 }

@@ -127,23 +127,32 @@ pub(crate) fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
 }
 
-/// What whiskers are, and how sure it is which of the two most important features matters more; `None` where nothing is said of how sure values are.
+/// What whiskers are, and how sure it is which of the two most important features matters more; `None` where
+/// nothing is said of how sure values are.
 fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
     let Some(known) = &e.uncertainty else { return Ok(None) };
     let mut text = match known.source {
         Some(Source::Bootstrap { draws, .. }) => format!(
-            "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values of {draws} refits of the model to rows drawn anew from its own."
+            "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values of {draws} refits of the \
+             model to rows drawn anew from its own."
         ),
         Some(Source::Jackknife { rows }) => format!(
-            "Whiskers are 95 % intervals: ± 1.96 standard deviations that follow from refits of the model without each of its {rows} rows (the jackknife)."
+            "Whiskers are 95 % intervals: ± 1.96 standard deviations that follow from refits of the model \
+             without each of its {rows} rows (the jackknife)."
         ),
-        Some(Source::Landmarks { .. }) => "Whiskers are 95 % intervals of what the values would be with all rows as support points, estimated from fits with fewer landmarks: they say nothing of how the model depends on its sample.".into(),
-        _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what the model has learnt from its data.".into(),
+        Some(Source::Landmarks { .. }) => "Whiskers are 95 % intervals of what the values would be with all \
+            rows as support points, estimated from fits with fewer landmarks: they say nothing of how the \
+            model depends on its sample."
+            .into(),
+        _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what \
+              the model has learnt from its data."
+            .into(),
     };
     text += " ";
     let [one, many] = e.row_words();
     text += &format!(
-        "Those of the means take the mean standard deviation of {many}, which is no less than that of the mean."
+        "Those of the means take the mean standard deviation of {many}, which is no less than that of the \
+         mean."
     );
     if let (Spread::Covariance(_), [first, second, ..]) = (&known.spread, &e.ranking(output)[..]) {
         let probability = e.mean_probability_stronger(output, *first, *second)?;
@@ -223,7 +232,8 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
     });
     if let Some(sd) = drawn.sd() {
         data["sd"] = json!(by_player(&sd));
-        // Of each row: the sum that waterfalls end with, and how sure it is that the first step is larger than the second.
+        // Of each row: the sum that waterfalls end with, and how sure it is that the first step is larger
+        // than the second.
         let (mut rest, mut first) = (Vec::new(), Vec::new());
         for (i, o) in (0..n * m).map(|g| (g / m, g % m)) {
             let values = drawn.row_values(i, o);
@@ -244,7 +254,8 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
     Ok(data)
 }
 
-/// The column that holds the text of which the features are words: one of levels, called so, that is no feature's own.
+/// The column that holds the text of which the features are words: one of levels, called so, that is no
+/// feature's own.
 fn text_column(e: &Explanation) -> Option<usize> {
     let is_text = |name: &str, kind: &ColumnKind| {
         matches!(kind, ColumnKind::Categorical { .. }) && ["text", "the text"].contains(&name)
@@ -280,7 +291,8 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
             "headline": if c.holds {
                 "These values are exact up to rounding: the certificate holds."
             } else {
-                "The certificate fails: at least one row misses its proved bound. Do not rely on these values."
+                "The certificate fails: at least one row misses its proved bound. Do not rely on these \
+                 values."
             },
             "facts": [
                 told("largest |residual|", scientific(c.residual, 1)),
@@ -306,20 +318,23 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
 fn words(e: &Explanation) -> Value {
     let [one, many] = e.row_words();
     if e.duels.is_none() {
-        return json!({ "one": one, "many": many, "title": "Rows", "search": "row number or value", "dots": "Orange dots are high feature values, blue dots low ones", "read": "" });
+        return json!({ "one": one, "many": many, "title": "Rows", "search": "row number or value", "dots": "Orange \
+            dots are high feature values, blue dots low ones", "read": "" });
     }
     json!({
         "one": one,
         "many": many,
         "title": "Duels",
         "search": "name or value",
-        "dots": "Orange dots are duels in which the left item has more of the feature than the right one, blue dots those in which it has less",
-        "read": "A feature is one of both items: its number here is that of the left item less that of the right one. With the sides changed all values \
-                 are the same with the opposite sign.",
+        "dots": "Orange dots are duels in which the left item has more of the feature than the right one, \
+                 blue dots those in which it has less",
+        "read": "A feature is one of both items: its number here is that of the left item less that of the \
+                 right one. With the sides changed all values are the same with the opposite sign.",
     })
 }
 
-/// What the run says of itself under a name: "explained", where that is not the model's output, and "mean", of means over rows.
+/// What the run says of itself under a name: "explained", where that is not the model's output, and "mean",
+/// of means over rows.
 fn fact<'e>(e: &'e Explanation, name: &str) -> Option<&'e str> {
     e.provenance.run.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
 }

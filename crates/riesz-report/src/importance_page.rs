@@ -1,4 +1,5 @@
-//! One self-contained page about which features matter overall: bars, a table, curves, what is exact and what is estimated, provenance. No network, no script.
+//! One self-contained page about which features matter overall: bars, a table, curves, what is exact and what
+//! is estimated, provenance. No network, no script.
 
 use minijinja::context;
 use riesz::global::{Curve, SageValues, SobolIndices};
@@ -115,8 +116,9 @@ fn of_variance(found: &SobolIndices, o: usize) -> Part {
     };
     let says = match found.scale(o) {
         Some(_) if e.index == Index::Shapley => format!(
-            "The variance of {name} is {}. A bar is a feature’s Shapley effect, its share of that; across it a line from what the feature explains alone to what is \
-             left unexplained without it: a long line is of what it does together with others.",
+            "The variance of {name} is {}. A bar is a feature’s Shapley effect, its share of that; across \
+             it a line from what the feature explains alone to what is left unexplained without it: a long \
+             line is of what it does together with others.",
             number(variance)
         ),
         Some(_) => format!(
@@ -125,7 +127,8 @@ fn of_variance(found: &SobolIndices, o: usize) -> Part {
             e.index.name()
         ),
         None => format!(
-            "{name} does not vary by more than the error of its variance, {}, so that there are no shares: bars are parts of the variance, all of which may be errors.",
+            "{name} does not vary by more than the error of its variance, {}, so that there are no shares: \
+             bars are parts of the variance, all of which may be errors.",
             scientific(bound, 1)
         ),
     };
@@ -160,8 +163,8 @@ fn of_loss(found: &SageValues, drawn: &Overall<'_>) -> Part {
         })
         .collect();
     let says = format!(
-        "The mean {} of the model over {} rows is {}, that of its mean prediction {}. A bar is what a feature takes off: together they are the difference. Below 0 \
-         a feature makes the model worse.",
+        "The mean {} of the model over {} rows is {}, that of its mean prediction {}. A bar is what a \
+         feature takes off: together they are the difference. Below 0 a feature makes the model worse.",
         found.measure,
         found.rows,
         number(found.loss),
@@ -186,11 +189,13 @@ fn how_exact(found: &SageValues) -> Value {
     let (class, headline) = match found.sampling_error {
         None => (
             "holds",
-            "For these rows and this background the values are exact up to rounding: all coalitions of features were valued. For other rows they are estimates.",
+            "For these rows and this background the values are exact up to rounding: all coalitions of \
+             features were valued. For other rows they are estimates.",
         ),
         Some(_) => (
             "estimated",
-            "These values are estimates: coalitions of random orders of features were valued, each exactly for these rows and this background.",
+            "These values are estimates: coalitions of random orders of features were valued, each exactly \
+             for these rows and this background.",
         ),
     };
     json!({ "class": class, "headline": headline, "facts": facts })

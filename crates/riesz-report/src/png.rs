@@ -10,7 +10,8 @@ use crate::svg::Svg;
 /// DejaVu Sans, Latin and Greek; its licence stands next to it.
 const FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 
-/// The picture as a PNG file, `scale` pixels to an SVG pixel (2 is sharp on most screens). The SVG must be drawn in
+/// The picture as a PNG file, `scale` pixels to an SVG pixel (2 is sharp on most screens). The SVG must be
+/// drawn in
 /// [`Theme::Light`](crate::Theme::Light) or [`Theme::Dark`](crate::Theme::Dark).
 ///
 /// # Errors

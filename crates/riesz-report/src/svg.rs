@@ -36,7 +36,8 @@ pub(crate) enum Paint {
     Level(usize),
 }
 
-/// Colours of levels, which have no order: none lies between others. All have a contrast of at least 3 against white and near black.
+/// Colours of levels, which have no order: none lies between others. All have a contrast of at least 3
+/// against white and near black.
 pub(crate) const LEVELS: [&str; 6] = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"];
 
 /// Name, light and dark colour of each paint that depends on the theme. Ink on paper has a contrast of at
@@ -167,7 +168,8 @@ impl Canvas {
         ));
     }
 
-    /// Cells in one picture, `columns` to a row from the top; those without paint are not there. For browsers: PNG files have no pictures in pictures.
+    /// Cells in one picture, `columns` to a row from the top; those without paint are not there. For
+    /// browsers: PNG files have no pictures in pictures.
     pub(crate) fn picture(
         &mut self,
         [x, y, width, height]: [f64; 4],
@@ -227,7 +229,8 @@ impl Canvas {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(coordinate);
         let (stroke, width) = (paint.css(self.theme), coordinate(width));
         self.push(&format!(
-            "<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"{stroke}\" fill=\"none\" stroke-width=\"{width}\" stroke-opacity=\"{opacity:.2}\"/>\n"
+            "<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"{stroke}\" fill=\"none\" stroke-width=\"{width}\" \
+             stroke-opacity=\"{opacity:.2}\"/>\n"
         ));
     }
 
@@ -273,7 +276,8 @@ impl Canvas {
         self.push(&format!("<path d=\"M{}\" stroke=\"{stroke}\" fill=\"none\"{dash}/>\n", d.join("L")));
     }
 
-    /// Dots, batched by colour: a dot is the zero-length line `h0` with round ends, a quarter of a circle's bytes.
+    /// Dots, batched by colour: a dot is the zero-length line `h0` with round ends, a quarter of a circle's
+    /// bytes.
     pub(crate) fn dots(&mut self, dots: &[(f64, f64, Paint)], diameter: f64) {
         let mut batches: Vec<(String, String)> = Vec::new();
         for &(x, y, paint) in dots {
@@ -286,13 +290,15 @@ impl Canvas {
         }
         for (colour, d) in batches {
             self.push(&format!(
-                "<path d=\"{d}\" stroke=\"{colour}\" stroke-width=\"{}\" stroke-linecap=\"round\" fill=\"none\" stroke-opacity=\"0.85\"/>\n",
+                "<path d=\"{d}\" stroke=\"{colour}\" stroke-width=\"{}\" stroke-linecap=\"round\" \
+                 fill=\"none\" stroke-opacity=\"0.85\"/>\n",
                 coordinate(diameter)
             ));
         }
     }
 
-    /// Text on the line through `y` (its middle), with a rim of paper that keeps lines behind it apart. Text longer than `room` is cut; the whole stands in its title.
+    /// Text on the line through `y` (its middle), with a rim of paper that keeps lines behind it apart. Text
+    /// longer than `room` is cut; the whole stands in its title.
     pub(crate) fn text(&mut self, at: (f64, f64), text: &str, anchor: Anchor, paint: Paint, room: f64) {
         let shown = crate::format::shorten(text, FONT, room);
         let title = if shown == text { String::new() } else { format!("<title>{}</title>", escape(text)) };
@@ -304,7 +310,8 @@ impl Canvas {
         let (x, y) = (coordinate(at.0), coordinate(at.1 + FONT * 0.36));
         let (fill, paper) = (paint.css(self.theme), Paint::Paper.css(self.theme));
         self.push(&format!(
-            "<text x=\"{x}\" y=\"{y}\" fill=\"{fill}\" stroke=\"{paper}\" stroke-width=\"3\" paint-order=\"stroke\"{anchor}>{}{title}</text>\n",
+            "<text x=\"{x}\" y=\"{y}\" fill=\"{fill}\" stroke=\"{paper}\" stroke-width=\"3\" \
+             paint-order=\"stroke\"{anchor}>{}{title}</text>\n",
             escape(&shown)
         ));
     }
@@ -325,7 +332,8 @@ impl Canvas {
         let fill = Paint::Muted.css(self.theme);
         let shown = escape(&crate::format::shorten(text, FONT, room));
         self.push(&format!(
-            "<text transform=\"translate({x} {y}) rotate(-90)\" fill=\"{fill}\" text-anchor=\"middle\">{shown}</text>\n"
+            "<text transform=\"translate({x} {y}) rotate(-90)\" fill=\"{fill}\" \
+             text-anchor=\"middle\">{shown}</text>\n"
         ));
     }
 

@@ -1,4 +1,5 @@
-//! One self-contained page about a two-sample or independence test: verdict, features, pictures, provenance. No network, no script.
+//! One self-contained page about a two-sample or independence test: verdict, features, pictures, provenance.
+//! No network, no script.
 
 use minijinja::context;
 use riesz::discrepancy::{TestResult, Witness};

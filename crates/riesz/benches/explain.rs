@@ -1,8 +1,8 @@
 //! Exact Shapley values against the best published form, a numpy quadrature in log space, in one run.
 //!
-//! `cargo bench --bench explain` prints a table. The reference needs a Python with numpy: the one that `RIESZ_PYTHON`
-//! names, or `python3`; `-- --quick` does without. One thread, 1000 support points, standard normal data, length scales √d, kernel
-//! evaluation included in both. Values must agree to 1e-12.
+//! `cargo bench --bench explain` prints a table. The reference needs a Python with numpy: the one that
+//! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. One thread, 1000 support points, standard
+//! normal data, length scales √d, kernel evaluation included in both. Values must agree to 1e-12.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

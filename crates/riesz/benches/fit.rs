@@ -1,8 +1,9 @@
 //! Kernel ridge and Gaussian process regression with fixed parameters against numpy and scipy, in one run.
 //!
 //! `cargo bench --bench fit` prints a table. The reference needs a Python with numpy and scipy: the one that
-//! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. d = 10, Gaussian kernel, gram matrix, Cholesky and
-//! solve in both; runs of the two take turns, and the ratio is that of the medians. Coefficients must agree to 1e-8.
+//! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. d = 10, Gaussian kernel, gram matrix,
+//! Cholesky and solve in both; runs of the two take turns, and the ratio is that of the medians. Coefficients
+//! must agree to 1e-8.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

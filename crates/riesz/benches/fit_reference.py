@@ -1,9 +1,8 @@
-"""Gaussian process regression with fixed parameters the usual way: numpy's Gaussian gram matrix, scipy's cho_factor and
-cho_solve, all in place.
+"""Gaussian process regression with fixed parameters the usual way: numpy's Gaussian gram matrix, scipy's
+cho_factor and cho_solve, all in place.
 
-Reads a line with n and d, the rows and the targets as doubles; then, for each further line, fits once and prints the
-seconds it took. At the end of input prints the coefficients.
-"""
+Reads a line with n and d, the rows and the targets as doubles; then, for each further line, fits once and
+prints the seconds it took. At the end of input prints the coefficients."""
 
 import sys
 import time

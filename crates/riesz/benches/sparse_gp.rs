@@ -1,8 +1,9 @@
 //! The evidence lower bound of a sparse Gaussian process and its gradient against GPflow's SGPR, in one run.
 //!
-//! `cargo bench --bench sparse_gp` prints a table. The reference needs a Python with GPflow: the one that `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without.
-//! n = 100,000, d = 18, m = 500, a Gaussian kernel with a length scale a column, one thread. Runs of the two take turns; CPU seconds, and the ratio is that of the medians. Bounds
-//! must agree to 1e-9, gradients to 1e-5.
+//! `cargo bench --bench sparse_gp` prints a table. The reference needs a Python with GPflow: the one that
+//! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. n = 100,000, d = 18, m = 500, a Gaussian
+//! kernel with a length scale a column, one thread. Runs of the two take turns; CPU seconds, and the ratio is
+//! that of the medians. Bounds must agree to 1e-9, gradients to 1e-5.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

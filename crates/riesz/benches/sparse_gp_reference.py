@@ -1,8 +1,10 @@
-"""The evidence lower bound of a sparse Gaussian process, with its gradient, by GPflow's SGPR: a Gaussian kernel with a length scale a column.
+"""The evidence lower bound of a sparse Gaussian process, with its gradient, by GPflow's SGPR: a Gaussian
+kernel with a length scale a column.
 
-Reads a line with n, d and m, then as doubles the rows, the targets, the inducing points, and the logarithms of the kernel's scale, its length scales and the noise. For each
-further line evaluates once and prints the CPU seconds it took. At the end of input prints its peak memory in bytes, the bound and its gradient in these logarithms.
-"""
+Reads a line with n, d and m, then as doubles the rows, the targets, the inducing points, and the logarithms
+of the kernel's scale, its length scales and the noise. For each further line evaluates once and prints the
+CPU seconds it took. At the end of input prints its peak memory in bytes, the bound and its gradient in these
+logarithms."""
 
 import os
 import resource
@@ -27,7 +29,9 @@ def main():
     # As little as riesz adds to the diagonal.
     gpflow.config.set_default_jitter(1e-10 * np.exp(theta[0]))
     kernel = gpflow.kernels.SquaredExponential(variance=np.exp(theta[0]), lengthscales=np.exp(theta[1:-1]))
-    model = gpflow.models.SGPR((x.reshape(n, d), y[:, None]), kernel, points.reshape(m, d), noise_variance=np.exp(theta[-1]))
+    model = gpflow.models.SGPR(
+        (x.reshape(n, d), y[:, None]), kernel, points.reshape(m, d), noise_variance=np.exp(theta[-1])
+    )
     gpflow.set_trainable(model.inducing_variable, False)
     parameters = [kernel.variance, kernel.lengthscales, model.likelihood.variance]
 

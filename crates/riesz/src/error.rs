@@ -175,7 +175,8 @@ pub enum Error {
     },
     /// More memory would be taken than there is.
     #[error(
-        "{what} takes {:.1} GB of memory, and {:.1} GB are free: use fewer reference rows, or learn through landmarks or random features",
+        "{what} takes {:.1} GB of memory, and {:.1} GB are free: use fewer reference rows, or learn through \
+         landmarks or random features",
         needed / 1e9, *available as f64 / 1e9
     )]
     Memory {

@@ -49,8 +49,10 @@ pub struct Explainer<'m> {
 /// Which games have variance games.
 const WITHOUT: &str = "the variance game is that of exact games that take a background or a baseline";
 /// Why the covariance that was asked for cannot be found.
-const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian process and save it with its posterior ('riesz fit \
-                            --model gp --posterior', in Python save(path, posterior=True)), or ridge or logistic regression or a support vector machine with bootstrap";
+const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian \
+                            process and save it with its posterior ('riesz fit --model gp --posterior', in \
+                            Python save(path, posterior=True)), or ridge or logistic regression or a \
+                            support vector machine with bootstrap";
 
 enum Engine<'m> {
     Products(Box<ByProducts<'m>>),
@@ -65,9 +67,9 @@ impl<'m> Explainer<'m> {
     /// that of choosing a ridge where none is given.
     ///
     /// # Errors
-    /// [`Error::NotProduct`] if the kernel ties columns of different players together, which the observational game
-    /// allows, as do the others that take rows where a polynomial of degree 20 at most is a term of its own,
-    /// for which the functional game is an
+    /// [`Error::NotProduct`] if the kernel ties columns of different players together, which the
+    /// observational game allows, as do the others that take rows where a polynomial of degree 20 at most is
+    /// a term of its own, for which the functional game is an
     /// [`Error::Parameter`]; and whatever is wrong with the background, baseline or reference.
     pub fn new(model: &'m Expansion, question: impl Into<Question>) -> Result<Self> {
         Self::until(model, question, Arc::default())
@@ -147,9 +149,9 @@ impl<'m> Explainer<'m> {
     /// ([`Question::covariance`](crate::Question::covariance)) takes; other questions leave it alone.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a prior, in the observational game
-    /// where values are estimated or f is skew, in that and the game of independent parts of more than 12
-    /// players, and for an index of sets or unions; as
+    /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a
+    /// prior, in the observational game where values are estimated or f is skew, in that and the game of
+    /// independent parts of more than 12 players, and for an index of sets or unions; as
     /// [`Posterior::new`].
     pub fn with_posterior(mut self, covariance: Option<&'m Covariance>) -> Result<Self> {
         if self.sure {
@@ -317,7 +319,8 @@ impl<'m> Explainer<'m> {
     /// question's index says) as functionals of f, for a [`Posterior`] of the same model: that of player j in
     /// row r is number `r * players + j`. Their joint covariance under the posterior says how sure values
     /// are, which of two is larger, and more by
-    /// [`sampling`](crate::Posterior::sample); their means are the values. Exact to rounding, of which there is no bound here.
+    /// [`sampling`](crate::Posterior::sample); their means are the values. Exact to rounding, of which there
+    /// is no bound here.
     ///
     /// Cost that of [`functionals`](Self::functionals), and O(reference² · players² · nodes²) for each pair
     /// of rows, where nodes is at most half the number of players: hand over one row at a time where rows are
@@ -413,8 +416,9 @@ impl<'m> Explainer<'m> {
     /// inequality gives.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for kernels that are not bounded, and for values of pairs and the functional and marginal-product games, to which the
-    /// theorem does not speak; [`Error::Shape`] unless there is one number a column.
+    /// [`Error::Parameter`] for kernels that are not bounded, and for values of pairs and the functional and
+    /// marginal-product games, to which the theorem does not speak; [`Error::Shape`] unless there is one
+    /// number a column.
     pub fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
         match &self.engine {
             Engine::Products(engine) if engine.index.order() > 1 => {
@@ -527,7 +531,8 @@ fn check_sets(index: Index, players: usize) -> Result<()> {
                 "{players} players have more than {SETS} pairs: ask for the strongest alone, or group them"
             ),
             _ => format!(
-                "{players} players have more than {SETS} sets of up to {order}: group them, or take smaller sets"
+                "{players} players have more than {SETS} sets of up to {order}: group them, or take smaller \
+                 sets"
             ),
         };
         return Err(Error::parameter("index", index, allowed));

@@ -26,14 +26,16 @@ pub use uncertainty::{Proportion, Source, Spread, Uncertainty};
 pub enum Exactness {
     /// Exact up to rounding.
     Exact {
-        /// A proved bound on the error of each value and on the [residual](Explanation::residuals): quadrature and
-        /// rounding (rows × outputs), that of kernel factors included, however far apart rows are and whatever cancels.
+        /// A proved bound on the error of each value and on the [residual](Explanation::residuals):
+        /// quadrature and rounding (rows × outputs), that of kernel factors included, however far apart rows
+        /// are and whatever cancels.
         bound: Vec<f64>,
     },
     /// Estimated from samples.
     Estimated {
-        /// Standard error of each value, in the layout of [`Explanation::values`], such that the value ± 1.96 of it holds the truth about 95 times in
-        /// 100 or more: it allows for few draws by Student's quantile, and for what they may have missed.
+        /// Standard error of each value, in the layout of [`Explanation::values`], such that the value ± 1.96
+        /// of it holds the truth about 95 times in 100 or more: it allows for few draws by Student's
+        /// quantile, and for what they may have missed.
         std_error: Vec<f64>,
         /// How they were drawn; `None` if the values come from a table that does not say.
         #[serde(flatten)]
@@ -46,7 +48,8 @@ pub enum Exactness {
 /// How values were estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Number of evaluations of the game: rows that a function was asked about, or coalitions valued for all rows together.
+    /// Number of evaluations of the game: rows that a function was asked about, or coalitions valued for all
+    /// rows together.
     pub evaluations: usize,
     /// Seed of the sampler.
     pub seed: u64,
@@ -106,7 +109,8 @@ pub struct Provenance {
 pub(crate) const VARIANCE: &str = "variance";
 pub(crate) const LOSS: &str = "sage";
 
-/// Values of `n` rows, `m` outputs and `s` sets of players: one set a player, unless [`subsets`](Self::subsets) lists others.
+/// Values of `n` rows, `m` outputs and `s` sets of players: one set a player, unless
+/// [`subsets`](Self::subsets) lists others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Which value it is.
@@ -114,7 +118,8 @@ pub struct Explanation {
     pub index: Index,
     /// The players of the game.
     pub players: Vec<Player>,
-    /// The sets of players that values belong to, each in ascending order; `None` for every player alone, in their order.
+    /// The sets of players that values belong to, each in ascending order; `None` for every player alone, in
+    /// their order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsets: Option<Vec<Vec<usize>>>,
     /// Names of the model's outputs.
@@ -181,7 +186,8 @@ impl Explanation {
         &self.values[start..start + s]
     }
 
-    /// Mean of |value| over rows, one a set: the usual measure of global importance. Zeros if there are no rows.
+    /// Mean of |value| over rows, one a set: the usual measure of global importance. Zeros if there are no
+    /// rows.
     pub fn mean_abs(&self, output: usize) -> Vec<f64> {
         let mut mean = vec![0.0; self.sets()];
         for i in 0..self.rows() {
@@ -200,9 +206,9 @@ impl Explanation {
         order
     }
 
-    /// `prediction - base_value - sum of values`, per row and output (rows × outputs). The prediction is computed on
-    /// another path than the values, so that this checks them; where values are not of all sets, it is what the
-    /// others are worth.
+    /// `prediction - base_value - sum of values`, per row and output (rows × outputs). The prediction is
+    /// computed on another path than the values, so that this checks them; where values are not of all sets,
+    /// it is what the others are worth.
     pub fn residuals(&self) -> Vec<f64> {
         let m = self.outputs();
         // The same sum, to the last bit, in whichever order sets are listed.
@@ -238,8 +244,9 @@ impl Explanation {
         all == Some(sets.len()) && all == Some(distinct.len()) && sets.iter().all(|set| set.len() <= order)
     }
 
-    /// The explanation's check of itself: the largest |residual|, the largest bound, and whether every residual is within
-    /// its own bound. `None` if values are not known to be exact, and if they need not add up.
+    /// The explanation's check of itself: the largest |residual|, the largest bound, and whether every
+    /// residual is within its own bound. `None` if values are not known to be exact, and if they need not add
+    /// up.
     pub fn certificate(&self) -> Option<Certificate> {
         let Exactness::Exact { bound } = &self.exactness else { return None };
         if !(self.index.is_efficient() && self.is_complete()) {
@@ -293,8 +300,8 @@ impl Explanation {
         Ok(())
     }
 
-    /// Sets the outputs of `other`, an explanation of the same rows to the same players by the same game, beside these:
-    /// two models, one table. The facts about its model follow these.
+    /// Sets the outputs of `other`, an explanation of the same rows to the same players by the same game,
+    /// beside these: two models, one table. The facts about its model follow these.
     ///
     /// # Errors
     /// [`Error::Format`] if the two do not belong together.
@@ -468,7 +475,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::table::{Column, Groups};
 
-    /// Any explanation that is consistent: numbers of all sizes, none of which need add up, and names of all kinds.
+    /// Any explanation that is consistent: numbers of all sizes, none of which need add up, and names of all
+    /// kinds.
     pub(crate) fn any_explanation() -> impl Strategy<Value = Explanation> {
         let number = prop_oneof![any::<f64>().prop_filter("finite", |v| v.is_finite()), -3.0..3.0];
         let sizes = (1_usize..4, 1_usize..4, 1_usize..5, 0..3, 0..3);

@@ -1,9 +1,11 @@
 //! Which value of a game a player gets, or a set of players.
 //!
-//! A semivalue is what a player adds, on average, to a coalition of others, each of whom is there with chance t, where t is drawn from a distribution on
-//! [0, 1] (Dubey, Neyman and Weber 1981): Shapley's from the uniform one, for which alone the values of all players add up to the prediction
-//! less the base value. An interaction index gives a value to pairs too, or to all sets of up to so many players: what these add together beyond what fewer of
-//! them add, on average over the others.
+//! A semivalue is what a player adds, on average, to a coalition of others, each of whom is there with chance
+//! t, where t is drawn from a distribution on
+//! [0, 1] (Dubey, Neyman and Weber 1981): Shapley's from the uniform one, for which alone the values of all
+//! players add up to the prediction less the base value. An interaction index gives a value to pairs too, or
+//! to all sets of up to so many players: what these add together beyond what fewer of them add, on average
+//! over the others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,9 +17,11 @@ use crate::error::{Error, Result};
 
 mod chances;
 
-/// Which value of a game a set of players gets. As text it is one of `shapley`, `owen`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`,
-/// `semivalue(T: WEIGHT, …)`, `leave-one-out` and `first-order`, which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`, which give one to each player and each
-/// pair, and with a number, as in `k-sii(3)`, to each set of up to so many players.
+/// Which value of a game a set of players gets. As text it is one of `shapley`, `owen`, `banzhaf`,
+/// `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `semivalue(T: WEIGHT, …)`, `leave-one-out` and `first-order`,
+/// which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`,
+/// which give one to each player and each pair, and with a number, as in `k-sii(3)`, to each set of up to so
+/// many players.
 ///
 /// ```
 /// use riesz::Index;
@@ -32,28 +36,32 @@ mod chances;
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum Index {
-    /// The Shapley value (Shapley 1953): what a player adds on average over all orders in which players can join.
+    /// The Shapley value (Shapley 1953): what a player adds on average over all orders in which players can
+    /// join.
     #[default]
     Shapley,
-    /// The weighted Banzhaf value (Marichal and Mathonet 2011): what a player adds on average if each of the others is there with this chance. That of Banzhaf
-    /// (1965) has the chance ½; with 1 it is what is lost without the player, with 0 what the player adds to nobody.
+    /// The weighted Banzhaf value (Marichal and Mathonet 2011): what a player adds on average if each of the
+    /// others is there with this chance. That of Banzhaf (1965) has the chance ½; with 1 it is what is lost
+    /// without the player, with 0 what the player adds to nobody.
     Banzhaf {
         /// From 0 to 1.
         chance: f64,
     },
-    /// The Beta-Shapley value (Kwon and Zou 2022): the chance with which each of the others is there has the density `t^(beta - 1) (1 - t)^(alpha - 1)`, up to
-    /// a constant. With a large alpha small coalitions count most; (1, 1) are Shapley values.
+    /// The Beta-Shapley value (Kwon and Zou 2022): the chance with which each of the others is there has the
+    /// density `t^(beta - 1) (1 - t)^(alpha - 1)`, up to a constant. With a large alpha small coalitions
+    /// count most; (1, 1) are Shapley values.
     BetaShapley {
         /// From 0.01 to 1000.
         alpha: f64,
         /// From 0.01 to 1000.
         beta: f64,
     },
-    /// The semivalue (Dubey, Neyman and Weber 1981) of a measure that is written down: what a player adds on average if each of the others is there with one of
-    /// these chances, drawn by their weights.
+    /// The semivalue (Dubey, Neyman and Weber 1981) of a measure that is written down: what a player adds on
+    /// average if each of the others is there with one of these chances, drawn by their weights.
     Semivalue(Chances),
-    /// The Owen value (Owen 1977; of levels, Winter 1989): what a player adds on average over all orders in which those of a union come one after the other. It
-    /// takes unions ([`Question::unions`](crate::Question::unions)).
+    /// The Owen value (Owen 1977; of levels, Winter 1989): what a player adds on average over all orders in
+    /// which those of a union come one after the other. It takes unions
+    /// ([`Question::unions`](crate::Question::unions)).
     Owen,
     /// Of all sets of up to so many players.
     Interaction {
@@ -72,19 +80,23 @@ pub(crate) const HIGHEST: usize = 8;
 pub enum Interaction {
     /// The Shapley interaction index (Grabisch and Roubens 1999), beside Shapley values.
     Sii,
-    /// Shapley interaction values, or n-Shapley values (Lundberg, Erion and Lee 2018; Bordt and von Luxburg 2023): the Shapley interaction index, of which
-    /// each set S leaves to its supersets T that share B(|T| - |S|), Bernoulli's number (for pairs: half of it is taken from each of their players).
+    /// Shapley interaction values, or n-Shapley values (Lundberg, Erion and Lee 2018; Bordt and von Luxburg
+    /// 2023): the Shapley interaction index, of which each set S leaves to its supersets T that share B(|T| -
+    /// |S|), Bernoulli's number (for pairs: half of it is taken from each of their players).
     KSii,
-    /// The Shapley–Taylor index (Sundararajan, Dhamdhere and Agarwal 2020): the largest sets share out what smaller ones have not added alone.
+    /// The Shapley–Taylor index (Sundararajan, Dhamdhere and Agarwal 2020): the largest sets share out what
+    /// smaller ones have not added alone.
     Stii,
-    /// The faithful Shapley index (Tsai, Yeh and Ravikumar 2023): the sum over such sets that is nearest to the game, weighted as for Shapley values.
+    /// The faithful Shapley index (Tsai, Yeh and Ravikumar 2023): the sum over such sets that is nearest to
+    /// the game, weighted as for Shapley values.
     Fsii,
     /// The Banzhaf interaction index (Grabisch and Roubens 1999), beside Banzhaf values.
     Bii,
-    /// The faithful Banzhaf index (Hammer and Holzman 1992; Tsai, Yeh and Ravikumar 2023): the sum over such sets that is nearest to the game, all
-    /// coalitions alike.
+    /// The faithful Banzhaf index (Hammer and Holzman 1992; Tsai, Yeh and Ravikumar 2023): the sum over such
+    /// sets that is nearest to the game, all coalitions alike.
     Fbii,
-    /// The Möbius transform, or Harsanyi's dividends: what a player adds alone, two together beyond that, and so on.
+    /// The Möbius transform, or Harsanyi's dividends: what a player adds alone, two together beyond that, and
+    /// so on.
     Moebius,
 }
 
@@ -107,7 +119,11 @@ impl Interaction {
 }
 
 /// How an index can be written.
-pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T from 0 to 1, beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, semivalue(T: WEIGHT, …) with weights that sum to 1, leave-one-out or first-order; with pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
+pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T from 0 to 1, \
+                                beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, semivalue(T: \
+                                WEIGHT, …) with weights that sum to 1, leave-one-out or first-order; with \
+                                pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets \
+                                of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
 
 impl Index {
     /// Its name, for people.
@@ -144,7 +160,9 @@ impl Index {
                     .into()
             }
             Self::Owen => {
-                "how much of the difference between the prediction and the base value is due to the feature, where unions of features share it out first".into()
+                "how much of the difference between the prediction and the base value is due to the \
+                 feature, where unions of features share it out first"
+                    .into()
             }
             Self::Banzhaf { chance: 0.0 } => {
                 "by how much the base value changes when the feature alone is present".into()
@@ -156,50 +174,61 @@ impl Index {
                 "what the feature adds on average, where each of the others is present with chance {chance}"
             ),
             Self::BetaShapley { alpha, beta } => format!(
-                "what the feature adds on average, where each of the others is present with a chance whose mean is {}",
+                "what the feature adds on average, where each of the others is present with a chance whose \
+                 mean is {}",
                 beta / (alpha + beta)
             ),
             Self::Semivalue(chances) => {
-                format!("what the feature adds on average, where each of the others is present {}", chances.meaning())
+                format!(
+                    "what the feature adds on average, where each of the others is present {}",
+                    chances.meaning()
+                )
             }
             Self::Interaction { kind, order: 2 } => match kind {
                 Interaction::Moebius => {
-                    "by how much the base value changes when the feature alone is present, and of a pair, by how much more when both are"
+                    "by how much the base value changes when the feature alone is present, and of a pair, \
+                     by how much more when both are"
                 }
                 Interaction::Stii => {
-                    "by how much the base value changes when the feature alone is present, and of a pair, what the two add together beyond that, on average over the \
-                     others"
+                    "by how much the base value changes when the feature alone is present, and of a pair, \
+                     what the two add together beyond that, on average over the others"
                 }
                 Interaction::Sii | Interaction::Bii => {
-                    "what the feature adds on average over the others, and of a pair, by how much more the one adds where the other is present"
+                    "what the feature adds on average over the others, and of a pair, by how much more the \
+                     one adds where the other is present"
                 }
                 Interaction::KSii => {
-                    "what the feature adds on average over the others less its share of what pairs do together, and of a pair, what the two add together beyond what \
-                     each of them adds"
+                    "what the feature adds on average over the others less its share of what pairs do \
+                     together, and of a pair, what the two add together beyond what each of them adds"
                 }
                 Interaction::Fsii | Interaction::Fbii => {
-                    "what the feature, or the pair of features, adds in the sum over features and pairs that is nearest to the model’s outputs with some features \
-                     absent"
+                    "what the feature, or the pair of features, adds in the sum over features and pairs \
+                     that is nearest to the model’s outputs with some features absent"
                 }
             }
             .into(),
             Self::Interaction { kind, order } => match kind {
                 Interaction::Moebius => {
-                    "what the set of features changes when it alone is present, beyond what its subsets change".into()
+                    "what the set of features changes when it alone is present, beyond what its subsets \
+                     change"
+                        .into()
                 }
                 Interaction::Stii => format!(
-                    "what the set of features changes when it alone is present, beyond what its subsets change; and of {order} features, what these add together, on \
-                     average over the others"
+                    "what the set of features changes when it alone is present, beyond what its subsets \
+                     change; and of {order} features, what these add together, on average over the others"
                 ),
                 Interaction::Sii | Interaction::Bii => {
-                    "what the set of features adds together beyond what its subsets add, on average over the others".into()
+                    "what the set of features adds together beyond what its subsets add, on average over \
+                     the others"
+                        .into()
                 }
                 Interaction::KSii => format!(
-                    "what the set of features adds together beyond what its subsets add, on average over the others, less its share of what larger sets, of up to {order} \
-                     features, do together"
+                    "what the set of features adds together beyond what its subsets add, on average over \
+                     the others, less its share of what larger sets, of up to {order} features, do together"
                 ),
                 Interaction::Fsii | Interaction::Fbii => format!(
-                    "what the set of features adds in the sum over sets of up to {order} features that is nearest to the model’s outputs with some features absent"
+                    "what the set of features adds in the sum over sets of up to {order} features that is \
+                     nearest to the model’s outputs with some features absent"
                 ),
             },
         }
@@ -252,8 +281,9 @@ impl Index {
         match self {
             Self::Shapley => Ok(()),
             other => {
-                let allowed = "functions, programs and the observational game have Shapley values; others are those of models whose kernel is \
-                               known, in games other than the observational one";
+                let allowed = "functions, programs and the observational game have Shapley values; others \
+                               are those of models whose kernel is known, in games other than the \
+                               observational one";
                 Err(Error::parameter("index", other, allowed))
             }
         }

@@ -18,8 +18,9 @@ pub struct KMeans {
 }
 
 impl KMeans {
-    /// The best of Lloyd's method from `starts` seeded choices of k-means++ (Arthur and Vassilvitskii 2007). A cluster that loses its rows takes the row that is
-    /// farthest from its mean. Cost O(rows k columns) a step.
+    /// The best of Lloyd's method from `starts` seeded choices of k-means++ (Arthur and Vassilvitskii 2007).
+    /// A cluster that loses its rows takes the row that is farthest from its mean. Cost O(rows k columns) a
+    /// step.
     ///
     /// # Panics
     /// If there are no rows, or k is 0 or above their number.
@@ -122,7 +123,8 @@ pub(crate) fn order(labels: &[usize]) -> Vec<usize> {
     order
 }
 
-/// How far two partitions of the same things agree, adjusted for chance (Hubert and Arabie 1985): 1 if they are the same, 0 on average for random ones.
+/// How far two partitions of the same things agree, adjusted for chance (Hubert and Arabie 1985): 1 if they
+/// are the same, 0 on average for random ones.
 ///
 /// # Panics
 /// If they are not of the same number of things.

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 
-/// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is not known.
+/// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is
+/// not known.
 pub(crate) fn free() -> Option<u64> {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
@@ -18,7 +19,8 @@ const FEW: usize = 1 << 23;
 /// Where free memory is not known, as much as most machines have: 16 GB.
 const USUAL: u64 = 1 << 34;
 
-/// Whether there is memory for `each` numbers for each of `count`, of which the parameter `name` asks for so many.
+/// Whether there is memory for `each` numbers for each of `count`, of which the parameter `name` asks for so
+/// many.
 ///
 /// # Errors
 /// [`Error::Parameter`] says how many there is memory for.

@@ -1,9 +1,9 @@
-//! Minimisation of a smooth function within bounds: for the few (to a few hundred) logarithmic parameters of a
-//! likelihood, where one evaluation costs far more than everything done here.
+//! Minimisation of a smooth function within bounds: for the few (to a few hundred) logarithmic parameters of
+//! a likelihood, where one evaluation costs far more than everything done here.
 //!
-//! Limited-memory BFGS (Nocedal 1980) on the variables that are not held at a bound by the gradient, with steps
-//! projected onto the bounds (Bertsekas 1982) and a line search for the weak Wolfe conditions along the projected
-//! path (Lewis and Overton 2013).
+//! Limited-memory BFGS (Nocedal 1980) on the variables that are not held at a bound by the gradient, with
+//! steps projected onto the bounds (Bertsekas 1982) and a line search for the weak Wolfe conditions along the
+//! projected path (Lewis and Overton 2013).
 
 use std::collections::VecDeque;
 
@@ -49,8 +49,10 @@ pub(crate) struct Minimum {
     pub curvature: Curvature,
 }
 
-/// Minimises `f`, which gives a value and a gradient, from `start` with `lower ≤ x ≤ upper`, until two steps in turn lower it by no more than `enough` or one by hardly
-/// anything. The first step is guided by how the function is known to bend. Where `f` gives `None` or a number that is not finite, it counts as infinite. `None` if it is so at the start.
+/// Minimises `f`, which gives a value and a gradient, from `start` with `lower ≤ x ≤ upper`, until two steps
+/// in turn lower it by no more than `enough` or one by hardly anything. The first step is guided by how the
+/// function is known to bend. Where `f` gives `None` or a number that is not finite, it counts as infinite.
+/// `None` if it is so at the start.
 pub(crate) fn minimize(
     start: &[f64],
     bounds: &[(f64, f64)],
@@ -141,7 +143,8 @@ pub(crate) fn minimize(
     Some(Minimum { x, value, steps, evaluations, converged, curvature: Curvature(pairs) })
 }
 
-/// Minus the inverse Hessian approximation times the gradient, by the two-loop recursion over the free variables.
+/// Minus the inverse Hessian approximation times the gradient, by the two-loop recursion over the free
+/// variables.
 fn quasi_newton(pairs: &VecDeque<(Vec<f64>, Vec<f64>)>, reduced: &[f64], free: &[bool]) -> Vec<f64> {
     let on_free = |a: &[f64], b: &[f64]| -> f64 {
         a.iter().zip(b).zip(free).filter(|(_, free)| **free).map(|((x, y), _)| x * y).sum()
@@ -225,8 +228,8 @@ mod tests {
         );
     }
 
-    /// Schittkowski's problem 4 (bounds active at (1, 1.. )) and the banana with its valley cut off: x₀ ≤ 0.5 leaves
-    /// the minimum at (0.5, 0.25).
+    /// Schittkowski's problem 4 (bounds active at (1, 1.. )) and the banana with its valley cut off: x₀ ≤ 0.5
+    /// leaves the minimum at (0.5, 0.25).
     #[test]
     fn stops_at_the_bounds() {
         let found =

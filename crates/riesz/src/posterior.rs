@@ -6,9 +6,10 @@
 //! cov(f(x), f(x')) = s k(x, x') - k(x, X) Q k(X, x')
 //! ```
 //!
-//! with the points X and the kernel k of the expansion, one number s and one symmetric matrix Q. Every method that knows how sure it
-//! is has this form: Gaussian process regression with `s = 1`, `Q = (K + σ²I)⁻¹`; Laplace's approximation of a classifier with
-//! `Q = W^½ B⁻¹ W^½`; observed sums `Aᵀf` with `Q = A V⁻¹ Aᵀ`. So variances, joint covariances and samples are computed here, once.
+//! with the points X and the kernel k of the expansion, one number s and one symmetric matrix Q. Every method
+//! that knows how sure it is has this form: Gaussian process regression with `s = 1`, `Q = (K + σ²I)⁻¹`;
+//! Laplace's approximation of a classifier with `Q = W^½ B⁻¹ W^½`; observed sums `Aᵀf` with `Q = A V⁻¹ Aᵀ`.
+//! So variances, joint covariances and samples are computed here, once.
 
 use std::sync::atomic::AtomicBool;
 
@@ -28,7 +29,8 @@ use crate::table::Table;
 pub enum Known {
     /// `A V⁻¹ Aᵀ`.
     Inverse {
-        /// A (n × m): the m observations were `Aᵀf` plus noise. `None` for the identity, one observation a point.
+        /// A (n × m): the m observations were `Aᵀf` plus noise. `None` for the identity, one observation a
+        /// point.
         operator: Option<Sparse>,
         /// V (m × m), the covariance of the observations.
         factor: Cholesky,
@@ -44,9 +46,11 @@ pub enum Known {
     },
     /// Any symmetric matrix, n × n.
     Dense(Matrix),
-    /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ, which is by `k(x, X) F + g`.
+    /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ, which is by
+    /// `k(x, X) F + g`.
     Refits {
-        /// F (n × refits): differences of coefficients, scaled so that the sum of their squares is a variance.
+        /// F (n × refits): differences of coefficients, scaled so that the sum of their squares is a
+        /// variance.
         coef: Matrix,
         /// g: intercepts, likewise.
         intercept: Vec<f64>,
@@ -65,7 +69,8 @@ pub enum Refitted {
     },
     /// All rows but one, one after the other: likewise, scaled for the jackknife.
     LeftOut,
-    /// Landmarks, half as many with each: differences are between one and the next, scaled to what all rows as support points would change.
+    /// Landmarks, half as many with each: differences are between one and the next, scaled to what all rows
+    /// as support points would change.
     Landmarks,
 }
 
@@ -74,12 +79,14 @@ pub enum Refitted {
 pub struct Covariance {
     /// The number s ≥ 0: 1 where the kernel is the prior covariance.
     pub prior: f64,
-    /// For an f that changes its sign where columns change places: where each column goes. The prior covariance is then the skew half of the kernel,
-    /// `s (k(x, x') - k(x, mirrored x'))`, of a kernel to which the exchange in both of its arguments makes no difference.
+    /// For an f that changes its sign where columns change places: where each column goes. The prior
+    /// covariance is then the skew half of the kernel, `s (k(x, x') - k(x, mirrored x'))`, of a kernel to
+    /// which the exchange in both of its arguments makes no difference.
     pub mirror: Option<Vec<usize>>,
     /// The matrix Q: one for all outputs, or one each.
     pub known: Vec<Known>,
-    /// One an output: standard deviations are multiplied by it. 1 unless the outputs were learnt in units of their own.
+    /// One an output: standard deviations are multiplied by it. 1 unless the outputs were learnt in units of
+    /// their own.
     pub scale: Vec<f64>,
 }
 
@@ -108,7 +115,8 @@ pub struct Posterior<'m> {
     stop: &'m AtomicBool,
 }
 
-/// Linear functionals ℓ_1 … ℓ_m of f, by all that a posterior needs to know of them. Those that are sums of values of f come from
+/// Linear functionals ℓ_1 … ℓ_m of f, by all that a posterior needs to know of them. Those that are sums of
+/// values of f come from
 /// [`Posterior::at`] and [`Posterior::sums`].
 #[derive(Debug, Clone)]
 pub struct Functionals {
@@ -125,14 +133,16 @@ pub struct Functionals {
 pub struct Samples {
     /// One an output, functionals × draws.
     pub values: Vec<Matrix>,
-    /// One an output: the variance that was added to every functional so that the covariance could be factored; 0 if none was.
+    /// One an output: the variance that was added to every functional so that the covariance could be
+    /// factored; 0 if none was.
     pub jitter: Vec<f64>,
 }
 
 /// Rows at a time, which bounds memory.
 const BLOCK: usize = 128;
 
-/// Kernels of rows with points that are held at a time, if they are of more rows than that: products of matrices take their time to begin.
+/// Kernels of rows with points that are held at a time, if they are of more rows than that: products of
+/// matrices take their time to begin.
 const HELD: usize = 1 << 20;
 
 impl Known {
@@ -234,7 +244,8 @@ impl Known {
 }
 
 impl Covariance {
-    /// What it makes of sums of outputs, outputs × sums of `weights`. Refits know how outputs vary together; `None` for posteriors, which do not say.
+    /// What it makes of sums of outputs, outputs × sums of `weights`. Refits know how outputs vary together;
+    /// `None` for posteriors, which do not say.
     pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {
         let sum = |s: usize| {
             let mut sum: Option<(Matrix, Vec<f64>, Refitted)> = None;
@@ -252,8 +263,8 @@ impl Covariance {
         Some(Self { prior: self.prior, mirror: self.mirror.clone(), scale: vec![1.0; known.len()], known })
     }
 
-    /// Whether it says how the model depends on its data, as posteriors and refits to other rows do, and not how far a fit
-    /// through landmarks is from the one with all rows as support points.
+    /// Whether it says how the model depends on its data, as posteriors and refits to other rows do, and not
+    /// how far a fit through landmarks is from the one with all rows as support points.
     pub fn is_of_data(&self) -> bool {
         !matches!(self.known.first(), Some(Known::Refits { of: Refitted::Landmarks, .. }))
     }
@@ -305,7 +316,8 @@ impl<'m> Posterior<'m> {
         Self { mean, covariance, stop: Watch::nobody().stop }
     }
 
-    /// The same posterior, whose work is given up with [`Error::Interrupted`] soon after another thread sets `stop`.
+    /// The same posterior, whose work is given up with [`Error::Interrupted`] soon after another thread sets
+    /// `stop`.
     pub fn heeding(self, stop: &'m AtomicBool) -> Self {
         Self { stop, ..self }
     }
@@ -361,8 +373,9 @@ impl<'m> Posterior<'m> {
         self.mean
     }
 
-    /// Variances of f at the rows of `x`, rows × outputs (Rasmussen and Williams 2006, equations 2.26 and 3.24); the noise of a
-    /// new observation is not included. Cost O(n² + n d) a row, and n² for every further matrix Q.
+    /// Variances of f at the rows of `x`, rows × outputs (Rasmussen and Williams 2006, equations 2.26 and
+    /// 3.24); the noise of a new observation is not included. Cost O(n² + n d) a row, and n² for every
+    /// further matrix Q.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Overflow`] if a variance is not finite.
@@ -436,8 +449,8 @@ impl<'m> Posterior<'m> {
         self.covariance.mirror.as_ref().map(|mirror| x.rearranged(mirror)).transpose()
     }
 
-    /// Weighted sums of values of f: column j of `weights` (rows of `x` × m) makes `Σ_r weights[r, j] f(x_r)`. Cost
-    /// O((n + rows) rows d), memory O((n + rows) m) and m².
+    /// Weighted sums of values of f: column j of `weights` (rows of `x` × m) makes
+    /// `Σ_r weights[r, j] f(x_r)`. Cost O((n + rows) rows d), memory O((n + rows) m) and m².
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Shape`] unless there is a row of weights a row of `x`.
@@ -495,11 +508,13 @@ impl<'m> Posterior<'m> {
         self.covariance.known.iter().map(of).collect()
     }
 
-    /// Joint draws of functionals: their means plus `L z` with L the Cholesky factor of their covariance and z standard normal
-    /// numbers, which depend on the seed alone. Cost of [`covariance`](Self::covariance), m³/3 and m² a draw.
+    /// Joint draws of functionals: their means plus `L z` with L the Cholesky factor of their covariance and
+    /// z standard normal numbers, which depend on the seed alone. Cost of [`covariance`](Self::covariance),
+    /// m³/3 and m² a draw.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`] if more jitter than 1e-7 of the prior's mean variance would be needed; [`Error::Parameter`] for more draws than memory holds.
+    /// [`Error::NotPositiveDefinite`] if more jitter than 1e-7 of the prior's mean variance would be needed;
+    /// [`Error::Parameter`] for more draws than memory holds.
     ///
     /// # Panics
     /// If they are not over the points of this model.

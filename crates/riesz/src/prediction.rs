@@ -109,7 +109,8 @@ impl Rates {
     /// output to either side, and are as they come out on the natural scale: 1.96 for 95 %.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a model of several outputs; as [`Expansion::predict`] and [`Posterior::variance`].
+    /// [`Error::Parameter`] for a model of several outputs; as [`Expansion::predict`] and
+    /// [`Posterior::variance`].
     pub fn of(posterior: &Posterior<'_>, x: &Table, sds: f64) -> Result<Self> {
         let model = posterior.mean();
         if model.outputs() != 1 {

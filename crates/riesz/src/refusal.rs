@@ -4,12 +4,14 @@ use thiserror::Error;
 
 use crate::causal::{Hedge, Instrument};
 
-/// Why a graph cannot be used, or an effect cannot be had from it and what was measured. Studies are counted from 0 in the fields, from 1 in messages.
+/// Why a graph cannot be used, or an effect cannot be had from it and what was measured. Studies are counted
+/// from 0 in the fields, from 1 in messages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Arrows that lead back to where they began.
-    #[error("the graph has a cycle, {}: causes come before their effects, so take one of these arrows out", cycle.join(" -> "))]
+    #[error("the graph has a cycle, {}: causes come before their effects, so take one of these arrows out", cycle.join(" \
+        -> "))]
     CyclicGraph {
         /// The variables in order, the first again as the last.
         cycle: Vec<String>,
@@ -84,7 +86,8 @@ pub enum Refusal {
     },
     /// Populations that differ in what matters.
     #[error(
-        "what study {} says of {} given {} does not hold in study {}, as they differ in {variable}: {open_path} stays open",
+        "what study {} says of {} given {} does not hold in study {}, as they differ in {variable}: \
+         {open_path} stays open",
         from + 1, and(outcome), given_words(given), to + 1
     )]
     NotTransportable {
@@ -103,7 +106,8 @@ pub enum Refusal {
     },
     /// An effect that no formula of what the first study measured gives.
     #[error(
-        "the effect of {} on {} is not identified in study 1, {why} nor by any other formula, because {}: {} {} open{}{}",
+        "the effect of {} on {} is not identified in study 1, {why} nor by any other formula, because {}: \
+         {} {} open{}{}",
         and(treatments), and(outcomes), hedge_words(hedge), and(open_paths),
         if open_paths.len() == 1 { "stays" } else { "stay" }, help_words(would_help, " in study 1"),
         instrument_words(instrument.as_ref(), treatments)
@@ -126,7 +130,8 @@ pub enum Refusal {
     },
     /// An effect that a formula gives, but no adjustment that riesz estimates.
     #[error(
-        "the effect of {} on {outcome} is identified, but not by an adjustment that riesz estimates: {formula}{}",
+        "the effect of {} on {outcome} is identified, but not by an adjustment that riesz estimates: \
+         {formula}{}",
         and(treatments),
         help_words(would_help, " in study 1")
     )]
@@ -182,7 +187,8 @@ pub enum Refusal {
     },
     /// An effect that follows from the studies, but is not learnt yet.
     #[error(
-        "the effect is identified, but {outcome} depends on {} beside the mediators, which the treatments do not affect: with {way} this is not computed yet",
+        "the effect is identified, but {outcome} depends on {} beside the mediators, which the treatments \
+         do not affect: with {way} this is not computed yet",
         and(passive)
     )]
     NotComputed {
@@ -207,7 +213,8 @@ pub enum Refusal {
     },
     /// A column that says nothing.
     #[error(
-        "{name} is the same in all {rows} rows of study {} that have all that is needed: nothing can be learnt of it; give rows in which it varies",
+        "{name} is the same in all {rows} rows of study {} that have all that is needed: nothing can be \
+         learnt of it; give rows in which it varies",
         study + 1
     )]
     Constant {

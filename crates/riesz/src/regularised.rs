@@ -1,8 +1,9 @@
-//! Training that is told not to lean on some features: a penalty on their Shapley values at the training rows (Chau, Hu, Gonzalez and
-//! Sejdinovic 2022, §4). Under the interventional game it makes a model robust to a shift of these features, under the observational
-//! one it also takes away what other features say of them.
+//! Training that is told not to lean on some features: a penalty on their Shapley values at the training rows
+//! (Chau, Hu, Gonzalez and Sejdinovic 2022, §4). Under the interventional game it makes a model robust to a
+//! shift of these features, under the observational one it also takes away what other features say of them.
 //!
-//! [`penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
+//! [`penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or
+//! [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
 //!
 //! ```
 //! use riesz::fit::KernelRidge;
@@ -34,12 +35,15 @@ use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::table::Table;
 
-/// `(strength / n) Σ φ²` over the values φ of the players of `question` that are called `protected` at the n rows of `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows. Under the observational game of
-/// more than 16 players the values are estimated from a sample as large as the budget, unless it holds all coalitions; the penalty
-/// and the fitted model say so. [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
+/// `(strength / n) Σ φ²` over the values φ of the players of `question` that are called `protected` at the n
+/// rows of `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows.
+/// Under the observational game of more than 16 players the values are estimated from a sample as large as
+/// the budget, unless it holds all coalitions; the penalty and the fitted model say so.
+/// [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
 ///
 /// # Errors
-/// [`Error::UnknownColumn`] for a player that is not there; [`Error::TooFew`] without one; those of [`Explainer::functionals`].
+/// [`Error::UnknownColumn`] for a player that is not there; [`Error::TooFew`] without one; those of
+/// [`Explainer::functionals`].
 pub fn penalty<S: AsRef<str>>(
     kernel: &Kernel,
     x: &Table,

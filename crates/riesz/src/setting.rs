@@ -1,8 +1,11 @@
 //! Settings by name: what front ends offer, and what they hand over.
 //!
-//! A [`Setting`] says its name, range and help once; the command line's flags, Python's checks and the help texts derive from it.
-//! [`SettingValues`] are settings that were given, each with a value that it can have. Which settings there are is said by those who use them:
-//! [`question::SETTINGS`](crate::question::SETTINGS) and the kinds of model ([`fit::MODELS`](crate::fit::MODELS)).
+//! A [`Setting`] says its name, range and help once; the command line's flags, Python's checks and the help
+//! texts derive from it.
+//! [`SettingValues`] are settings that were given, each with a value that it can have. Which settings there
+//! are is said by those who use them:
+//! [`question::SETTINGS`](crate::question::SETTINGS) and the kinds of model
+//! ([`fit::MODELS`](crate::fit::MODELS)).
 
 use serde_json::{Map, Value};
 
@@ -35,8 +38,8 @@ pub enum Range {
     Index,
     /// Lists of names and lists, as of unions of players.
     Unions,
-    /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or an expression
-    /// ([`KernelExpression`]) in the units of the reference's columns.
+    /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or
+    /// an expression ([`KernelExpression`]) in the units of the reference's columns.
     Kernel,
 }
 

@@ -5,9 +5,9 @@
 //! NEON and the plain target. Bodies are ordinary safe Rust over slices and [`Lanes`]; the compiler
 //! vectorises them under the enabled features.
 //!
-//! It is our own because pulp 0.22, which would save 40 % of this file and its unsafe blocks, fits support vectors 22 % more slowly
-//! (1500 rows of 10 columns; explaining within 3 %), and because its AVX-512, once enabled, is faer's too, and changes the last bits of
-//! fitted coefficients.
+//! It is our own because pulp 0.22, which would save 40 % of this file and its unsafe blocks, fits support
+//! vectors 22 % more slowly (1500 rows of 10 columns; explaining within 3 %), and because its AVX-512, once
+//! enabled, is faer's too, and changes the last bits of fitted coefficients.
 
 /// Doubles worked on together: one AVX-512 register, two of AVX2, four of NEON.
 pub(crate) const LANES: usize = 8;
@@ -17,11 +17,11 @@ pub(crate) const LANES: usize = 8;
 #[repr(align(64))]
 pub(crate) struct Lanes(pub(crate) [f64; LANES]);
 
-/// Arithmetic on [`Lanes`] in one instruction set, as registers: left to itself the compiler sometimes vectorises across
-/// the eight lanes of several values, and shuffles more than it computes.
+/// Arithmetic on [`Lanes`] in one instruction set, as registers: left to itself the compiler sometimes
+/// vectorises across the eight lanes of several values, and shuffles more than it computes.
 ///
-/// Only `dispatch!` names the types that implement this, inside functions compiled for the instruction set and called
-/// where it was detected. That is what makes their intrinsics sound.
+/// Only `dispatch!` names the types that implement this, inside functions compiled for the instruction set
+/// and called where it was detected. That is what makes their intrinsics sound.
 pub(crate) trait Simd: Copy {
     /// Whether the machine multiplies and adds in one instruction.
     const FUSED: bool;

@@ -71,7 +71,8 @@ impl Watch<'_> {
     }
 }
 
-/// Does `work` on `0..count`, each of which costs so many multiplications, in parts between which it can be stopped.
+/// Does `work` on `0..count`, each of which costs so many multiplications, in parts between which it can be
+/// stopped.
 ///
 /// # Errors
 /// [`Error::Interrupted`].

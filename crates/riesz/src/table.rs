@@ -220,7 +220,8 @@ impl Table {
         }
     }
 
-    /// The same columns with the numbers of others: column j has those of column `from[j]`, which is of its kind.
+    /// The same columns with the numbers of others: column j has those of column `from[j]`, which is of its
+    /// kind.
     pub(crate) fn rearranged(&self, from: &[usize]) -> Result<Self> {
         let values = from.iter().flat_map(|&j| self.column(j).iter().copied()).collect();
         Self::from_column_major(self.columns.clone(), self.rows, values)
@@ -239,7 +240,8 @@ impl Table {
         Self::from_column_major(self.columns.clone(), 1, values).unwrap_or_else(|_| self.select_rows(&[0]))
     }
 
-    /// `count` of the rows, drawn at random without replacement, in ascending order: their indices, all if there are no more.
+    /// `count` of the rows, drawn at random without replacement, in ascending order: their indices, all if
+    /// there are no more.
     pub fn sample_rows(&self, count: usize, seed: u64) -> Vec<usize> {
         let mut chosen =
             index::sample(&mut Random::seed_from_u64(seed), self.rows, count.min(self.rows)).into_vec();
@@ -277,8 +279,9 @@ impl Table {
         index_of(&self.columns, name)
     }
 
-    /// The same rows, with one more level, the last, in every categorical column: one that no row has, for cells that are none of the others.
-    /// It is called [`UNSEEN`], in parentheses of its own if a level is called so already.
+    /// The same rows, with one more level, the last, in every categorical column: one that no row has, for
+    /// cells that are none of the others. It is called [`UNSEEN`], in parentheses of its own if a level is
+    /// called so already.
     pub fn with_unseen(mut self) -> Self {
         for column in &mut self.columns {
             if let ColumnKind::Categorical { levels } = &mut column.kind {
@@ -322,7 +325,8 @@ impl Table {
                         })?);
                     }
                 }
-                // Levels that look like numbers ("1", "2") are read as numbers from a table without other text.
+                // Levels that look like numbers ("1", "2") are read as numbers from a table without other
+                // text.
                 (ColumnKind::Numeric, ColumnKind::Categorical { levels }) => {
                     for (row, &v) in self.column(j).iter().enumerate() {
                         values.push(level_of_number(levels, v).ok_or_else(|| Error::UnseenLevel {
@@ -346,7 +350,8 @@ impl Table {
     }
 }
 
-/// The code of the level that `text` names: it spells the level, or the same number or truth value in another way.
+/// The code of the level that `text` names: it spells the level, or the same number or truth value in another
+/// way.
 pub fn level_of_text(levels: &[String], text: &str) -> Option<usize> {
     let spelled = levels.iter().position(|level| level == text);
     spelled.or_else(|| match text.parse() {
@@ -395,7 +400,8 @@ impl Groups {
     /// of their first column.
     ///
     /// # Errors
-    /// [`Error::UnknownColumn`], [`Error::DuplicateName`], or [`Error::Parameter`] if a column is in two groups.
+    /// [`Error::UnknownColumn`], [`Error::DuplicateName`], or [`Error::Parameter`] if a column is in two
+    /// groups.
     pub fn named<S: AsRef<str>>(columns: &[Column], groups: &[(S, Vec<S>)]) -> Result<Self> {
         let mut owner: Vec<Option<usize>> = vec![None; columns.len()];
         let mut players: Vec<Player> = Vec::new();

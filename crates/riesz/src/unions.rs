@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::table::Groups;
 
-/// A player by its name, or a union of players and unions. As JSON, names and lists of lists: `[["s1", "s2", "s3"], ["age", "sex"]]`.
+/// A player by its name, or a union of players and unions. As JSON, names and lists of lists:
+/// `[["s1", "s2", "s3"], ["age", "sex"]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Union {

@@ -37,22 +37,33 @@ class Dask:
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
         """A task a unit, and a tree of sums."""
         client, run = self._client, f"riesz-{name}-{uuid.uuid4().hex[:12]}"
-        # The result of a task is made again when its worker dies; scattered data are lost. Every worker has its own, since tasks
-        # go where what they need is.
+        # The result of a task is made again when its worker dies; scattered data are lost. Every worker has
+        # its own, since tasks go where what they need is.
         first = client.submit(_same, shared, key=f"{run}-shared", pure=False)
         own = [
-            client.submit(_same, first, key=f"{run}-shared-{k}", workers=[worker], allow_other_workers=True, pure=False)
+            client.submit(
+                _same, first, key=f"{run}-shared-{k}", workers=[worker], allow_other_workers=True, pure=False
+            )
             for k, worker in enumerate(client.scheduler_info(n_workers=-1)["workers"])
         ] or [first]
         level = [
-            client.submit(work, own[k % len(own)], unit, key=f"{run}-{k}", retries=3, pure=False) for k, unit in enumerate(units)
+            client.submit(work, own[k % len(own)], unit, key=f"{run}-{k}", retries=3, pure=False)
+            for k, unit in enumerate(units)
         ]
         depth = 0
         while len(level) > 1 or depth == 0:
             depth += 1
             parts = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
             level = [
-                client.submit(_merged, merge, own[k % len(own)], *part, key=f"{run}-sum{depth}-{k}", retries=3, pure=False)
+                client.submit(
+                    _merged,
+                    merge,
+                    own[k % len(own)],
+                    *part,
+                    key=f"{run}-sum{depth}-{k}",
+                    retries=3,
+                    pure=False,
+                )
                 for k, part in enumerate(parts)
             ]
         return level[0].result()

@@ -19,7 +19,9 @@ def _parquet() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("riesz.distributed reads Parquet files with pyarrow: pip install riesz[dask] or riesz[spark]") from None
+        raise ImportError(
+            "riesz.distributed reads Parquet files with pyarrow: pip install riesz[dask] or riesz[spark]"
+        ) from None
     return pyarrow.parquet
 
 
@@ -50,8 +52,8 @@ class Unit:
 class Data:
     """Files with the same columns, and what the columns are.
 
-    ``features`` are names with their levels, ``None`` for numbers; ``classes`` the levels of the target, if it has such.
-    """
+    ``features`` are names with their levels, ``None`` for numbers; ``classes`` the levels of the target, if
+    it has such."""
 
     files: tuple[File, ...]
     features: tuple[tuple[str, tuple[str, ...] | None], ...]
@@ -68,7 +70,9 @@ class Data:
         """The same, with the levels of these columns."""
         known = dict(zip(self.categories(), found))
         features = tuple((name, None if own is None else known[name]) for name, own in self.features)
-        return replace(self, features=features, classes=None if self.classes is None else known[self.targets[0]])
+        return replace(
+            self, features=features, classes=None if self.classes is None else known[self.targets[0]]
+        )
 
     def units(self) -> list[Unit]:
         """The units of work."""
@@ -89,13 +93,23 @@ class Data:
         """Some columns of a unit, as an Arrow table."""
         facts = self.files[unit.file]
         if _state(facts.path) != (facts.size, facts.modified):
-            raise ValueError(f"{facts.path} has changed since the work began: begin anew, with another checkpoint")
-        return _parquet().ParquetFile(facts.path).read_row_groups(list(unit.groups), columns=list(names), use_threads=False)
+            raise ValueError(
+                f"{facts.path} has changed since the work began: begin anew, with another checkpoint"
+            )
+        return (
+            _parquet()
+            .ParquetFile(facts.path)
+            .read_row_groups(list(unit.groups), columns=list(names), use_threads=False)
+        )
 
     def features_of(self, unit: Unit) -> tuple[list[str], list[list[str] | None], np.ndarray]:
         """The features of a unit's rows, as the core takes them."""
         names = [name for name, _ in self.features]
-        return names, [None if levels is None else list(levels) for _, levels in self.features], self._numbers(unit, names)
+        return (
+            names,
+            [None if levels is None else list(levels) for _, levels in self.features],
+            self._numbers(unit, names),
+        )
 
     def rows(self, unit: Unit) -> tuple[Any, np.ndarray, list[float] | None]:
         """Features, targets and weights of a unit's rows, as the core takes them."""
@@ -122,7 +136,10 @@ class Data:
                 texts = _texts(column)
                 unseen = next((text for text in texts if text not in codes), None)
                 if unseen is not None:
-                    raise ValueError(f"{where} holds '{unseen}', which the model has not seen; it knows: {', '.join(known)}")
+                    raise ValueError(
+                        f"{where} holds '{unseen}', which the model has not seen; it knows: "
+                        f"{', '.join(known)}"
+                    )
                 out[:, j] = [codes[text] for text in texts]
             else:
                 out[:, j] = column.to_numpy()
@@ -133,7 +150,9 @@ class Data:
         where = f"{self.files[unit.file].path}: column '{name}'"
         if column.null_count:
             at = int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise ValueError(f"{where} is empty in row {unit.first + at + 1}: fill the value in or remove the row")
+            raise ValueError(
+                f"{where} is empty in row {unit.first + at + 1}: fill the value in or remove the row"
+            )
         import pyarrow.types as kinds
 
         if not kinds.is_floating(column.type):
@@ -142,7 +161,9 @@ class Data:
         bad = np.flatnonzero(~np.isfinite(numbers))
         if len(bad):
             at = int(bad[0])
-            raise ValueError(f"{where} is {numbers[at]} in row {unit.first + at + 1}: fill the value in or remove the row")
+            raise ValueError(
+                f"{where} is {numbers[at]} in row {unit.first + at + 1}: fill the value in or remove the row"
+            )
 
     def digest_text(self) -> str:
         """All that it is but the levels, which follow from the files."""
@@ -185,7 +206,11 @@ def _paths(data: Any) -> Iterator[str]:
     for given in [data] if isinstance(data, (str, os.PathLike)) else data:
         path = os.fspath(given)
         if os.path.isdir(path):
-            found = [p for p in sorted(glob.glob(os.path.join(path, "*.parquet"))) if os.path.basename(p)[0] not in "._"]
+            found = [
+                p
+                for p in sorted(glob.glob(os.path.join(path, "*.parquet")))
+                if os.path.basename(p)[0] not in "._"
+            ]
         else:
             found = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not found:
@@ -201,8 +226,8 @@ def opened(
     categorical: Sequence[str],
     classes: bool = False,
 ) -> Data:
-    """The files that ``data`` names, and what their columns are: text is categorical, and a target with ``classes``. Levels are
-    not known yet."""
+    """The files that ``data`` names, and what their columns are: text is categorical, and a target with
+    ``classes``. Levels are not known yet."""
     parquet = _parquet()
     files = []
     for path in _paths(data):
@@ -223,23 +248,34 @@ def opened(
             raise ValueError(f"{file.path} has no column '{lacking}', which {files[0].path} has")
     others = {*targets, *([] if weights is None else [weights])}
     others_known = {*others, *indices}
-    names = [name for name in schema.names if name not in others_known] if features is None else list(features)
+    names = (
+        [name for name in schema.names if name not in others_known] if features is None else list(features)
+    )
     missing = next((name for name in [*names, *others, *categorical] if name not in schema.names), None)
     if missing is not None:
         raise ValueError(f"there is no column '{missing}'; the columns are: {', '.join(schema.names)}")
     both = next((name for name in names if name in others), None)
     if both is not None or len(set(targets)) < len(targets):
-        raise ValueError(f"column '{both or targets[0]}' is named twice, as a target or weight and as something else")
+        raise ValueError(
+            f"column '{both or targets[0]}' is named twice, as a target or weight and as something else"
+        )
     told = next((name for name in categorical if name in others), None)
     if told is not None:
-        raise ValueError(f"column '{told}' is a target or weight, and categorical names columns to predict from")
+        raise ValueError(
+            f"column '{told}' is a target or weight, and categorical names columns to predict from"
+        )
     if not names:
         raise ValueError("no column is left to predict from")
     import pyarrow.types as kinds
 
     def text(name: str) -> bool:
         kind = schema.field(name).type
-        plain = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_boolean(kind) or kinds.is_dictionary(kind)
+        plain = (
+            kinds.is_string(kind)
+            or kinds.is_large_string(kind)
+            or kinds.is_boolean(kind)
+            or kinds.is_dictionary(kind)
+        )
         return name in categorical or plain
 
     return Data(

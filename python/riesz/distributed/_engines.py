@@ -9,7 +9,8 @@ from ._work import Merge, Work
 
 
 class Engine(Protocol):
-    """Runs ``work(shared, unit)`` for all units, in any order and as often as it must, and adds up the results."""
+    """Runs ``work(shared, unit)`` for all units, in any order and as often as it must, and adds up the
+    results."""
 
     @property
     def threads(self) -> int | None:
@@ -50,4 +51,7 @@ def engine_of(given: Any) -> Engine:
         return Spark(given)
     if hasattr(given, "reduce") and hasattr(given, "threads"):
         return given
-    raise TypeError(f"engine is a {type(given).__name__}: give None, a dask.distributed.Client or a pyspark.sql.SparkSession")
+    raise TypeError(
+        f"engine is a {type(given).__name__}: give None, a dask.distributed.Client or a "
+        "pyspark.sql.SparkSession"
+    )

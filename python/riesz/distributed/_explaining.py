@@ -43,8 +43,8 @@ class Explained:
         Holds ``part-00000.parquet`` and so on, ``_manifest.json`` and ``_SUCCESS``.
     rows : int
     parts : list of dict
-        Of each part its name, rows, SHA-256, the largest residual (prediction less base value less values) and the largest bound
-        that was proved for it (``None`` where values are estimates).
+        Of each part its name, rows, SHA-256, the largest residual (prediction less base value less values)
+        and the largest bound that was proved for it (``None`` where values are estimates).
     made : int
         Parts that were made by this call; others were there.
     """
@@ -121,7 +121,9 @@ def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
             columns["base_value"] = pyarrow.array(base[:, o if base.shape[1] > 1 else 0], number)
             columns["prediction"] = pyarrow.array(prediction[:, o], number)
             for j, player in enumerate(found.feature_names):
-                columns[f"player:{player}" if player in columns else player] = pyarrow.array(values[:, j, o], number)
+                columns[f"player:{player}" if player in columns else player] = pyarrow.array(
+                    values[:, j, o], number
+                )
             tables.append(pyarrow.table(columns))
     sink = pyarrow.BufferOutputStream()
     with pyarrow.parquet.ParquetWriter(sink, tables[0].schema, compression="zstd") as writer:
@@ -132,7 +134,9 @@ def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
 
 
 def _parts(shared: _Shared, parts: Sequence[bytes]) -> bytes:
-    return json.dumps(sorted((fact for part in parts for fact in json.loads(part)), key=lambda fact: fact["name"])).encode()
+    return json.dumps(
+        sorted((fact for part in parts for fact in json.loads(part)), key=lambda fact: fact["name"])
+    ).encode()
 
 
 def explain(
@@ -144,10 +148,12 @@ def explain(
     engine: Any = None,
     **options: Any,
 ) -> Explained:
-    """Explains all rows of Parquet files, one part of the answer a unit of rows, and says so when it is complete.
+    """Explains all rows of Parquet files, one part of the answer a unit of rows, and says so when it is
+    complete.
 
-    A part that is there, was made from the same file by the same model and settings, and has its checksum is kept: the same call
-    goes on after whatever stopped it. ``_SUCCESS`` and ``_manifest.json`` appear when all parts are there.
+    A part that is there, was made from the same file by the same model and settings, and has its checksum is
+    kept: the same call goes on after whatever stopped it. ``_SUCCESS`` and ``_manifest.json`` appear when all
+    parts are there.
 
     Parameters
     ----------
@@ -166,10 +172,14 @@ def explain(
     if not isinstance(expansion, Expansion):
         models = Explainer(model, **options)._imported.parts
         if len(models) != 1:
-            raise TypeError(f"a {type(model).__name__} is not one kernel model, and is explained by riesz.Explainer alone")
+            raise TypeError(
+                f"a {type(model).__name__} is not one kernel model, and is explained by riesz.Explainer alone"
+            )
         expansion = models[0].expansion
     names = expansion.feature_names
-    rows = opened(data, [], names, None, [name for name, own in zip(names, expansion._core.levels) if own is not None])
+    rows = opened(
+        data, [], names, None, [name for name, own in zip(names, expansion._core.levels) if own is not None]
+    )
     known = {name: None if own is None else tuple(own) for name, own in zip(names, expansion._core.levels)}
     rows = Data(rows.files, tuple((name, known[name]) for name, _ in rows.features), (), None)
     chosen, folder = engine_of(engine), os.path.abspath(out)
@@ -191,9 +201,13 @@ def explain(
         # Parts of an explanation of other files that was here before.
         if re.fullmatch(r"part-[0-9]{5,}\.parquet", stale) and stale not in own:
             os.unlink(os.path.join(folder, stale))
-    put(os.path.join(folder, "_manifest.json"), json.dumps({"rows": total, "parts": parts}, indent=1).encode())
+    put(
+        os.path.join(folder, "_manifest.json"), json.dumps({"rows": total, "parts": parts}, indent=1).encode()
+    )
     wrong = next((p for p in parts if p["bound"] is not None and p["residual"] > p["bound"]), None)
     if wrong is not None:
-        raise RuntimeError(f"{wrong['name']}: values miss the prediction by {wrong['residual']:.1e}, more than was proved")
+        raise RuntimeError(
+            f"{wrong['name']}: values miss the prediction by {wrong['residual']:.1e}, more than was proved"
+        )
     put(os.path.join(folder, "_SUCCESS"), b"")
     return Explained(folder, total, parts, made)

@@ -34,7 +34,8 @@ class _Shared:
 
 _Task = tuple[int, Unit]
 
-#: How a Gaussian process is learnt: where the noise starts, in units of the standardised target, and what is tuned.
+#: How a Gaussian process is learnt: where the noise starts, in units of the standardised target, and what is
+#: tuned.
 PROCESS = {"noise": 0.1, "tune": "kernel_and_noise", "normalize_y": True, "restarts": 0}
 
 
@@ -65,7 +66,12 @@ def _statistics(shared: _Shared, task: _Task) -> bytes:
     def make() -> bytes:
         return _core.unit_statistics(shared.plan, shared.data.rows(unit), number, shared.threads)
 
-    return kept(shared.folder, f"unit-{number:05}.stat", make, lambda content: _core.counted_units(shared.plan, content))
+    return kept(
+        shared.folder,
+        f"unit-{number:05}.stat",
+        make,
+        lambda content: _core.counted_units(shared.plan, content),
+    )
 
 
 def _all_statistics(shared: _Shared, parts: Sequence[bytes]) -> bytes:
@@ -76,7 +82,9 @@ def _pass(shared: _Shared, task: _Task) -> bytes:
     number, unit = task
 
     def make() -> bytes:
-        return _core.unit_pass(shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.threads)
+        return _core.unit_pass(
+            shared.plan, shared.coefficients, shared.data.rows(unit), number, shared.threads
+        )
 
     def check(content: bytes) -> bytes:
         return _core.merge_passes(shared.plan, shared.coefficients, [content])
@@ -96,15 +104,17 @@ class LandmarkFit:
     Attributes
     ----------
     expansion : riesz.Expansion
-        The model, with the landmarks as its points: for :class:`riesz.Explainer`, :func:`riesz.distributed.explain`, files.
+        The model, with the landmarks as its points: for :class:`riesz.Explainer`,
+        :func:`riesz.distributed.explain`, files.
     alpha : float
-        The ridge, given or chosen; of a Gaussian process the variance of the noise, and NaN of one that tells classes apart.
+        The ridge, given or chosen; of a Gaussian process the variance of the noise, and NaN of one that tells
+        classes apart.
     rows, landmarks : int
     plan : str
         A name for kernel, landmarks and rounding: SHA-256.
     statistics : bytes or None
-        All that was learnt of the rows, from which other ridges follow without reading them again; ``None`` of classifiers
-        and conjugate gradients, which learn pass by pass.
+        All that was learnt of the rows, from which other ridges follow without reading them again; ``None``
+        of classifiers and conjugate gradients, which learn pass by pass.
     tried : list of (landmarks, alpha, error)
         Mean squared errors on held-out folds; smaller numbers of landmarks are the first so many.
     """
@@ -119,9 +129,9 @@ class LandmarkFit:
     _fitting: Any
 
     def bounds(self, X: Any) -> np.ndarray | None:
-        """Proved bounds on how far predictions at the rows of ``X`` are from those of the exact fit with the same landmarks, of
-        shape (rows, targets); ``None`` without a correction, where rounding may decide the solution, and of other models than
-        ridge regressions."""
+        """Proved bounds on how far predictions at the rows of ``X`` are from those of the exact fit with the
+        same landmarks, of shape (rows, targets); ``None`` without a correction, where rounding may decide the
+        solution, and of other models than ridge regressions."""
         from .._data import as_numbers
 
         names, levels = self.expansion.feature_names, self.expansion._core.levels
@@ -150,16 +160,17 @@ def fit(
     engine: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> LandmarkFit:
-    """Kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the kernel's functions of so many landmarks
-    and a constant; or with ``model="gp"`` a Gaussian process that knows all rows through them (Titsias 2009), whose kernel and
-    noise are learnt from 10,000 rows of the sample and 500 landmarks; or with ``model="klr"`` logistic regression of two classes,
-    ``min_f Σ_i w_i log(1 + exp(-s_i f(x_i))) + alpha/2 |f|²``; or with ``model="gpc"`` a Gaussian process that tells two classes
-    apart, in Laplace's approximation, whose kernel is tuned on 1,000 rows.
+    """Kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the kernel's functions of
+    so many landmarks and a constant; or with ``model="gp"`` a Gaussian process that knows all rows through
+    them (Titsias 2009), whose kernel and noise are learnt from 10,000 rows of the sample and 500 landmarks;
+    or with ``model="klr"`` logistic regression of two classes,
+    ``min_f Σ_i w_i log(1 + exp(-s_i f(x_i))) + alpha/2 |f|²``; or with ``model="gpc"`` a Gaussian process
+    that tells two classes apart, in Laplace's approximation, whose kernel is tuned on 1,000 rows.
 
-    Rows are read three times, or four: for a sample of which landmarks are drawn (randomly pivoted Cholesky) and columns
-    standardised, for statistics, and for corrections of the solution. Classifiers read them some eight times, once for each step
-    of Newton's method, and conjugate gradients some twenty times. The result does not depend on files, row groups,
-    order, engine or workers.
+    Rows are read three times, or four: for a sample of which landmarks are drawn (randomly pivoted Cholesky)
+    and columns standardised, for statistics, and for corrections of the solution. Classifiers read them some
+    eight times, once for each step of Newton's method, and conjugate gradients some twenty times. The result
+    does not depend on files, row groups, order, engine or workers.
 
     Parameters
     ----------
@@ -168,29 +179,32 @@ def fit(
     target : str or list of str
         The column or columns to predict; of a classifier text, truth values or two numbers.
     landmarks : int
-        Rows that stand for all, at most. Cost is ``rows * landmarks²``, memory of a worker some ``40 landmarks²`` bytes, and with
-        ``alpha="auto"`` that for every fold.
+        Rows that stand for all, at most. Cost is
+        ``rows * landmarks²``, memory of a worker some ``40 landmarks²`` bytes, and with ``alpha="auto"`` that
+        for every fold.
     model : {"krr", "gp", "klr", "gpc"}
-        A Gaussian process has one target and no weights, and its expansion a posterior: standard deviations, covariances.
-        ``alpha``, ``fit_intercept`` and ``folds`` are those of regressions with a ridge, ``corrections``, ``solver`` and
-        ``tolerance`` of kernel ridge regression.
+        A Gaussian process has one target and no weights, and its expansion a posterior: standard deviations,
+        covariances. ``alpha``, ``fit_intercept`` and ``folds`` are those of regressions with a ridge,
+        ``corrections``, ``solver`` and ``tolerance`` of kernel ridge regression.
     kernel : str
         An expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``.
     alpha : float or "auto"
-        The ridge; ``"auto"`` for the one with the least squared error on ``folds`` folds, into which rows are divided by what
-        they hold, all from one pass (of logistic regressions the least log loss on folds of 1,000 rows; of conjugate gradients
-        on the sample). Multiples of the length scales are then tried, on 2,000 rows, unless ``fixed_kernel``.
+        The ridge; ``"auto"`` for the one with the least squared error on ``folds`` folds, into which rows are
+        divided by what they hold, all from one pass (of logistic regressions the least log loss on folds of
+        1,000 rows; of conjugate gradients on the sample). Multiples of the length scales are then tried, on
+        2,000 rows, unless ``fixed_kernel``.
     standardise : bool
         Whether length scales are in units of the columns' standard deviations.
     corrections : int
-        Passes that correct the solution, which prove how near it is (:meth:`LandmarkFit.bounds`); one more where that is little
-        and can be mended.
+        Passes that correct the solution, which prove how near it is (:meth:`LandmarkFit.bounds`); one more
+        where that is little and can be mended.
     solver : {"auto", "direct", "cg"}
-        ``"direct"`` reads all rows once for a square matrix of landmarks, and solves; ``"cg"`` takes a score of passes by
-        conjugate gradients, each far cheaper where landmarks are many thousands, and memory of a worker no longer grows with
-        their square; ``"auto"`` takes what needs less time by its size.
+        ``"direct"`` reads all rows once for a square matrix of landmarks, and solves; ``"cg"`` takes a score
+        of passes by conjugate gradients, each far cheaper where landmarks are many thousands, and memory of a
+        worker no longer grows with their square; ``"auto"`` takes what needs less time by its size.
     tolerance : float
-        Where conjugate gradients end: the largest proved bound at landmarks, relative to the root mean squared error.
+        Where conjugate gradients end: the largest proved bound at landmarks, relative to the root mean
+        squared error.
     features : list of str, optional
         Columns to predict from; by default all others.
     sample_weight : str, optional
@@ -199,12 +213,14 @@ def fit(
         Columns whose numbers are names of categories. Text always is.
     engine : None, dask.distributed.Client or pyspark.sql.SparkSession
     checkpoint : path, optional
-        A folder that all workers see, in which every unit keeps what it has done: the same call goes on from there.
+        A folder that all workers see, in which every unit keeps what it has done: the same call goes on from
+        there.
 
     Raises
     ------
     ValueError
-        For missing values, unknown columns, files that change meanwhile, or a damaged checkpoint; each says where.
+        For missing values, unknown columns, files that change meanwhile, or a damaged checkpoint; each says
+        where.
     """
     targets = [target] if isinstance(target, str) else list(target)
     if isinstance(alpha, str) and alpha != "auto":
@@ -229,11 +245,15 @@ def fit(
     if model != "krr" and (solver != "auto" or tolerance != 1e-3):
         raise ValueError(f"solver and tolerance belong to model 'krr', not to '{model}'")
     if classified and len(targets) > 1:
-        raise ValueError(f"model '{model}' has one target, and {len(targets)} are given: fit one model for each")
+        raise ValueError(
+            f"model '{model}' has one target, and {len(targets)} are given: fit one model for each"
+        )
     if model == "gpc" and sample_weight is not None:
         raise ValueError("sample_weight belongs to models 'krr' and 'klr', not to 'gpc'")
     if not isinstance(kernel, str):
-        raise TypeError(f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'")
+        raise TypeError(
+            f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'"
+        )
     rows = opened(data, targets, features, sample_weight, categorical, classes=classified)
     kinds: dict[str, Any] = {
         "krr": "ridge",
@@ -265,10 +285,14 @@ def fit(
         rows = rows.with_levels([in_order(set(levels)) for levels in found])
     if rows.classes is not None:
         if len(rows.classes) == 1:
-            raise ValueError(f"the target '{targets[0]}' has one value only, '{rows.classes[0]}': there is nothing to tell apart")
+            raise ValueError(
+                f"the target '{targets[0]}' has one value only, '{rows.classes[0]}': there is nothing to "
+                "tell apart"
+            )
         if len(rows.classes) != 2:
             raise ValueError(
-                f"the target '{targets[0]}' has {len(rows.classes)} classes, and classification through landmarks takes "
+                f"the target '{targets[0]}' has {len(rows.classes)} classes, and classification through "
+                "landmarks takes "
                 "two: fit one model for each class against the others"
             )
         asked["kind"]["classes"]["names"] = list(rows.classes)
@@ -287,7 +311,9 @@ def fit(
     digest, count, needs = _core.plan_facts(plan)
     beginning, statistics = b"", None
     if needs == "survey":
-        beginning = kept(folder, "survey.bin", lambda: surveyed()[0], lambda content: _core.merge_surveys([content]))
+        beginning = kept(
+            folder, "survey.bin", lambda: surveyed()[0], lambda content: _core.merge_surveys([content])
+        )
     shared = replace(shared, plan=plan, folder=folder)
     if needs == "statistics":
         beginning = statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
@@ -301,4 +327,6 @@ def fit(
     for warning in said_of_fit:
         warnings.warn(warning, stacklevel=2)
     total = sum(unit.rows for _, unit in units)
-    return LandmarkFit(Expansion._wrap(expansion), ridge, total, count, digest, statistics, fitting.tried, fitting)
+    return LandmarkFit(
+        Expansion._wrap(expansion), ridge, total, count, digest, statistics, fitting.tried, fitting
+    )

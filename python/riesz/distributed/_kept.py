@@ -24,7 +24,8 @@ def put(path: str, content: bytes) -> None:
 
 
 def kept(folder: str | None, name: str, make: Callable[[], bytes], check: Callable[[bytes], object]) -> bytes:
-    """What is kept under ``name``, after ``check`` has read it, or else what ``make`` makes, which is kept then."""
+    """What is kept under ``name``, after ``check`` has read it, or else what ``make`` makes, which is kept
+    then."""
     if folder is None:
         return make()
     path = os.path.join(folder, name)

@@ -23,6 +23,8 @@ class Spark:
         tasks = self._context.parallelize(list(units), max(len(units), 1))
         results = tasks.map(lambda unit: bytes(work(common.value, unit)))
         try:
-            return merge(shared, [results.treeReduce(lambda a, b: bytes(merge(common.value, [a, b])), depth=2)])
+            return merge(
+                shared, [results.treeReduce(lambda a, b: bytes(merge(common.value, [a, b])), depth=2)]
+            )
         finally:
             common.unpersist()

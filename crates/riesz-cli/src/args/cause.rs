@@ -29,7 +29,8 @@ pub struct CauseArgs {
     /// The treatments were assigned by chance in the first study
     #[arg(long, group = "way")]
     pub randomized: bool,
-    /// Variables that come about differently in a study, by its number from 1; can be given for several studies
+    /// Variables that come about differently in a study, by its number from 1; can be given for several
+    /// studies
     #[arg(long, value_name = "N:NAME,…")]
     pub differs: Vec<String>,
 }

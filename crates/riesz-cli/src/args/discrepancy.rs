@@ -18,12 +18,13 @@ pub fn factors() -> impl TypedValueParser<Value = Factors> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The test")]
 pub struct TestArgs {
-    /// What of the kernel is looked at: orthogonal factors, one a feature and by pairs, with which no feature hides another; or
-    /// the product of all, as published, in which a strong feature dims the others
+    /// What of the kernel is looked at: orthogonal factors, one a feature and by pairs, with which no feature
+    /// hides another; or the product of all, as published, in which a strong feature dims the others
     #[arg(long, value_name = "WHICH", default_value = Factors::NAMES[0], value_parser = factors())]
     pub factors: Factors,
-    /// Kernel between rows, an expression as in 'riesz fit'. Several make an aggregated test, whose p-value allows for
-    /// the choice among them [default: a Gaussian with length scales from the data, times equality of categories]
+    /// Kernel between rows, an expression as in 'riesz fit'. Several make an aggregated test, whose p-value
+    /// allows for the choice among them [default: a Gaussian with length scales from the data, times equality
+    /// of categories]
     #[arg(long, value_name = "EXPR")]
     pub kernel: Vec<String>,
     /// An aggregated test of the kernel with its length scales multiplied by each of these: 0.25,0.5,1,2,4
@@ -56,7 +57,8 @@ pub struct TestArgs {
     /// Title of the page [default: what is tested]
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// Where to write the result: a page (.html), a picture of the features (.svg, .png), a table of them (.csv, .parquet), or everything (.json)
+    /// Where to write the result: a page (.html), a picture of the features (.svg, .png), a table of them
+    /// (.csv, .parquet), or everything (.json)
     /// [default: words on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,

@@ -14,8 +14,8 @@ pub struct GameArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: SettingArgs<Explained>,
-    /// Table of rows from which absent features take their values; for the observational game those from which their
-    /// distribution is learnt [default there: the model's support points]
+    /// Table of rows from which absent features take their values; for the observational game those from
+    /// which their distribution is learnt [default there: the model's support points]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "baseline")]
     pub background: Option<PathBuf>,
     /// Use this many background rows, drawn at random with --seed [default: all]
@@ -33,10 +33,11 @@ pub struct GameArgs {
     /// With a program: columns of the background that it is not asked about, such as a target
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
-    /// Also give a proved bound on how far any value of any row can move if the row's columns move by at most so much:
-    /// 'bmi=0.5,age=1' in the columns' units, where others stay as they are, or one number of standard deviations of all
-    /// columns (of the model's support points). It comes from the norm of the model and is often far larger than what
-    /// happens. For bounded kernels, and the baseline, interventional and observational games
+    /// Also give a proved bound on how far any value of any row can move if the row's columns move by at most
+    /// so much: 'bmi=0.5,age=1' in the columns' units, where others stay as they are, or one number of
+    /// standard deviations of all columns (of the model's support points). It comes from the norm of the
+    /// model and is often far larger than what happens. For bounded kernels, and the baseline, interventional
+    /// and observational games
     #[arg(long, value_name = "DELTA", allow_negative_numbers = true)]
     pub robustness: Option<String>,
 }

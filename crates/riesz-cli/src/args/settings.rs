@@ -220,7 +220,8 @@ impl<F: Family> Args for SettingArgs<F> {
     }
 }
 
-/// The value that a text stands for. What is none is handed on as it is, and refused by the setting in its own words.
+/// The value that a text stands for. What is none is handed on as it is, and refused by the setting in its
+/// own words.
 fn value(range: Range, text: &str) -> Value {
     // A number without its 0 is one, too.
     let plain = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite()).map(Value::from);

@@ -26,9 +26,10 @@ Examples:
   riesz anova m.riesz train.csv --of age,bmi -o both.png    a surface: what the two do beyond what each does
   riesz anova m.riesz train.csv --of age --of age,bmi -o parts.csv
 
-The model's output is its mean, plus what each feature does alone, plus what pairs do together, and so on (functional ANOVA): each
-part has mean 0 along each of its features, where these are independent and distributed as in the rows. Exact. The table has the
-columns component, output, place, and of pairs place_2, value, and of a model with a posterior sd.")]
+The model's output is its mean, plus what each feature does alone, plus what pairs do together, and
+so on (functional ANOVA): each part has mean 0 along each of its features, where these are
+independent and distributed as in the rows. Exact. The table has the columns component, output,
+place, and of pairs place_2, value, and of a model with a posterior sd.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -45,8 +46,8 @@ pub struct Args {
     /// The output that a picture is of, by name [default: the first]
     #[arg(long, value_name = "NAME")]
     pub output_name: Option<String>,
-    /// Where to write the result: a picture of one component (.svg, .png), or a table (.csv, .parquet, .json) [default: CSV on
-    /// standard output]
+    /// Where to write the result: a picture of one component (.svg, .png), or a table (.csv, .parquet, .json)
+    /// [default: CSV on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// How to read the table.

@@ -38,15 +38,16 @@ pub struct Args {
     /// One table in place of two: compare rows by the two values of this column, or COL=VALUE with all others
     #[arg(long, value_name = "COL[=VALUE]")]
     pub by: Option<String>,
-    /// How MMD² is estimated: over all pairs of rows (unbiased, or biased and never negative), or over consecutive blocks
-    /// in time that grows linearly (linear: blocks of 2)
+    /// How MMD² is estimated: over all pairs of rows (unbiased, or biased and never negative), or over
+    /// consecutive blocks in time that grows linearly (linear: blocks of 2)
     #[arg(long, value_name = "WAY", value_parser = ["unbiased", "biased", "linear", "block"], default_value = "unbiased")]
     pub estimator: String,
     /// Rows of a block [default: the square root of the number of rows]
     #[arg(long, value_name = "ROWS")]
     pub block_size: Option<usize>,
-    /// Missing cells: stop there; leave their rows out; or compare them like values: a category of its own, and for
-    /// numbers a column that says where one is missing, beside the column with the median of both samples in its place
+    /// Missing cells: stop there; leave their rows out; or compare them like values: a category of its own,
+    /// and for numbers a column that says where one is missing, beside the column with the median of both
+    /// samples in its place
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub missing: MissingCells,
     /// The test.
@@ -121,11 +122,13 @@ fn verdict(found: &TestResult, names: &[String; 2]) -> String {
             format!("MMD² between {first} and {second} is {}; no test was asked for.", brief(found.statistic))
         }
         Some(p) if p <= 0.05 => format!(
-            "The samples differ: if {first} and {second} had one distribution, MMD² would be {} or larger with probability {p:.3}.",
+            "The samples differ: if {first} and {second} had one distribution, MMD² would be {} or larger \
+             with probability {p:.3}.",
             brief(found.statistic)
         ),
         Some(p) => format!(
-            "No difference is seen: if {first} and {second} had one distribution, MMD² would be {} or larger with probability {p:.3}.",
+            "No difference is seen: if {first} and {second} had one distribution, MMD² would be {} or \
+             larger with probability {p:.3}.",
             brief(found.statistic)
         ),
     }
@@ -189,7 +192,8 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
             None => {
                 let known = riesz::error::listed(&levels);
                 return Err(Failure::input(format!(
-                    "{name}: column '{column}' has {} values ({known}): two samples need two; compare one with all others by --by '{column}=VALUE'",
+                    "{name}: column '{column}' has {} values ({known}): two samples need two; compare one \
+                     with all others by --by '{column}=VALUE'",
                     levels.len()
                 )));
             }

@@ -34,7 +34,8 @@ pub struct Args {
     /// Column or columns that may depend on the others
     #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
-    /// Take away first what these columns say of the means of target and features (conditional independence; numbers only)
+    /// Take away first what these columns say of the means of target and features (conditional independence;
+    /// numbers only)
     #[arg(long, value_name = "COL,…")]
     pub given: Vec<String>,
     /// Kernel between targets, an expression [default: as for features]
@@ -46,7 +47,8 @@ pub struct Args {
     /// Share the statistic out to the targets instead of the features
     #[arg(long)]
     pub by_target: bool,
-    /// Rows are a stationary time series whose memory fades over so many rows: a wild bootstrap in place of permutations
+    /// Rows are a stationary time series whose memory fades over so many rows: a wild bootstrap in place of
+    /// permutations
     #[arg(long, value_name = "ROWS")]
     pub wild_bootstrap: Option<f64>,
     /// What becomes of rows with missing cells.
@@ -147,10 +149,12 @@ fn verdict(found: &TestResult, args: &Args) -> String {
     match found.pvalue {
         None => format!("HSIC of {target} and the features is {value}{beyond}; no test was asked for."),
         Some(p) if p <= 0.05 => format!(
-            "{target} depends on the features{beyond}: if it did not, HSIC would be {value} or larger with probability {p:.3}."
+            "{target} depends on the features{beyond}: if it did not, HSIC would be {value} or larger with \
+             probability {p:.3}."
         ),
         Some(p) => format!(
-            "No dependence of {target} on the features is seen{beyond}: without any, HSIC would be {value} or larger with probability {p:.3}."
+            "No dependence of {target} on the features is seen{beyond}: without any, HSIC would be {value} \
+             or larger with probability {p:.3}."
         ),
     }
 }

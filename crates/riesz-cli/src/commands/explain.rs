@@ -37,11 +37,13 @@ a player; where values are estimated one column std_error:PLAYER, and with --cov
 sd:PLAYER, how sure the model is (a value ± 1.96 of it is a 95 % interval). CSV and Parquet stream: memory
 does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.
 
-With --top-interactions the table has a line a pair: row, output, rank, feature_1, feature_2, value, bound (proved, on
-the value's error) and left_out (proved: no pair of the row that is not listed is larger than this, either way).")]
+With --top-interactions the table has a line a pair: row, output, rank, feature_1, feature_2, value,
+bound (proved, on the value's error) and left_out (proved: no pair of the row that is not listed is
+larger than this, either way).")]
 pub struct Args {
-    /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …), or 'cmd:COMMAND': a program that gets rows as CSV on
-    /// its standard input, in the columns of the background, and answers with a line of numbers a row (KernelSHAP)
+    /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …), or 'cmd:COMMAND': a
+    /// program that gets rows as CSV on its standard input, in the columns of the background, and answers
+    /// with a line of numbers a row (KernelSHAP)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
@@ -50,16 +52,19 @@ pub struct Args {
     /// The question.
     #[command(flatten)]
     pub game: GameArgs,
-    /// With an --index of pairs: list the K strongest pairs of each row alone, for any number of features, with a proved bound on what is
-    /// left out
+    /// With an --index of pairs: list the K strongest pairs of each row alone, for any number of features,
+    /// with a proved bound on what is left out
     #[arg(long, value_name = "K", help_heading = "The question")]
     pub top_interactions: Option<NonZeroUsize>,
-    /// With --top-interactions: look at so many pairs of a row at most; left_out says what may be missed [default: as many as it takes]
+    /// With --top-interactions: look at so many pairs of a row at most; left_out says what may be missed
+    /// [default: as many as it takes]
     #[arg(long, value_name = "N", requires = "top_interactions", help_heading = "The question")]
     pub max_pairs: Option<usize>,
-    /// Explain how sure the model is and not what it says: the posterior variance of each row, from that of the base value, by what each feature's being known adds
-    /// to it or takes from it (Shapley values of the variance game). For Gaussian processes whose file holds the posterior, in games that take a background or a
-    /// baseline; the cost of a row grows with the square of support points times background rows, so take few of these
+    /// Explain how sure the model is and not what it says: the posterior variance of each row, from that of
+    /// the base value, by what each feature's being known adds to it or takes from it (Shapley values of the
+    /// variance game). For Gaussian processes whose file holds the posterior, in games that take a background
+    /// or a baseline; the cost of a row grows with the square of support points times background rows, so
+    /// take few of these
     #[arg(long, conflicts_with = "top_interactions")]
     pub variance: bool,
     /// Where to write the result [default: standard output]

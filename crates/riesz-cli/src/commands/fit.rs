@@ -43,7 +43,8 @@ Examples:
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help()))]
 pub struct Args {
-    /// Table with a header row, CSV or Parquet; '-' is standard input. With --landmarks several, folders of them, or a pattern in quotes
+    /// Table with a header row, CSV or Parquet; '-' is standard input. With --landmarks several, folders of
+    /// them, or a pattern in quotes
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub data: Vec<PathBuf>,
     /// Column or columns to predict
@@ -79,8 +80,8 @@ pub struct Args {
     /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// (krr, klr) Features, or groups of --groups, that the model is not to lean on: their Shapley values at the training rows
-    /// are penalised
+    /// (krr, klr) Features, or groups of --groups, that the model is not to lean on: their Shapley values at
+    /// the training rows are penalised
     #[arg(long, value_name = "FEATURE,…")]
     pub protect: Vec<String>,
     /// How strongly: the penalty is STRENGTH/n times the sum of squared values
@@ -92,17 +93,22 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     pub strength: f64,
-    /// The game of these values, and its settings; the observational one also takes away what other features say of the protected ones.
+    /// The game of these values, and its settings; the observational one also takes away what other features
+    /// say of the protected ones.
     #[command(flatten)]
     pub protection: SettingArgs<Protected>,
-    /// (gp, gpc, others with --bootstrap or --jackknife) Keep the posterior in the file: 'predict --std', 'explain --covariance' and the class probabilities of
-    /// gpc need it; of krr and klr with --landmarks it is what landmarks leave out, by an estimate. It adds 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; refits add 8 n each
+    /// (gp, gpc, others with --bootstrap or --jackknife) Keep the posterior in the file: 'predict --std',
+    /// 'explain --covariance' and the class probabilities of gpc need it; of krr and klr with --landmarks it
+    /// is what landmarks leave out, by an estimate. It adds 4 n² bytes for n rows (16 MB for 2,000), with
+    /// three classes or more for each; refits add 8 n each
     #[arg(long)]
     pub posterior: bool,
-    /// (with --landmarks) Folder in which what is done is kept, unit by unit: the same command goes on from there after whatever stopped it
+    /// (with --landmarks) Folder in which what is done is kept, unit by unit: the same command goes on from
+    /// there after whatever stopped it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub checkpoint: Option<PathBuf>,
-    /// (with --checkpoint) Choose landmarks and stop: print the folder that 'riesz statistics' and 'riesz solve' take
+    /// (with --checkpoint) Choose landmarks and stop: print the folder that 'riesz statistics' and 'riesz
+    /// solve' take
     #[arg(long)]
     pub plan_only: bool,
     /// Model file to write
@@ -314,8 +320,8 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
     // Better known now than when the model is to be explained.
     match Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone())).err() {
         Some(error @ Error::NotProduct { .. }) => console.note(format!(
-            "note: explanations of this model will have {error}; against a background they are found from its own \
-             predictions, and the observational game takes any kernel"
+            "note: explanations of this model will have {error}; against a background they are found from \
+             its own predictions, and the observational game takes any kernel"
         )),
         Some(error) => console
             .note(format!("note: explanations of this model will need a background or a baseline: {error}")),
@@ -383,8 +389,8 @@ fn target(args: &Args, columns: &Columns) -> Result<Target> {
         || fractions && classes.len() > 10;
     if many {
         return Err(Failure::input(format!(
-            "the target '{name}' has {} values in {} rows, which look like measurements and not like classes: use a regression \
-             (krr, svr or gp)",
+            "the target '{name}' has {} values in {} rows, which look like measurements and not like \
+             classes: use a regression (krr, svr or gp)",
             classes.len(),
             codes.len()
         )));

@@ -1,4 +1,5 @@
-//! `riesz effect`, also called `riesz fuse`: the causal effect of a treatment on an outcome, from one table that has both or across studies, and which treatment to try next.
+//! `riesz effect`, also called `riesz fuse`: the causal effect of a treatment on an outcome, from one table
+//! that has both or across studies, and which treatment to try next.
 
 mod asked;
 mod effect;

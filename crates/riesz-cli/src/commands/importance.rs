@@ -39,10 +39,11 @@ Examples:
   riesz importance m.riesz test.csv --target price         SAGE values: what features take off the loss
   riesz importance m.riesz test.csv --target price --background train.csv -o sage.csv
 
-Without --target: shares of the variance of the model's output, exact, where features are independent of each other and each is
-distributed as in the rows. With it: how much each feature takes off the mean squared error, or the log loss of classes.
-An output that does not vary by more than its error has no shares: their cells are empty.
-For the mean |value| of explained rows see 'riesz explain' and 'riesz plot bar'.")]
+Without --target: shares of the variance of the model's output, exact, where features are
+independent of each other and each is distributed as in the rows. With it: how much each feature
+takes off the mean squared error, or the log loss of classes. An output that does not vary by more
+than its error has no shares: their cells are empty. For the mean |value| of explained rows see
+'riesz explain' and 'riesz plot bar'.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -50,7 +51,8 @@ pub struct Args {
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that nobody asks for are ignored
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// The column with the truth, of as many outputs as the model has: attribute the loss rather than the variance
+    /// The column with the truth, of as many outputs as the model has: attribute the loss rather than the
+    /// variance
     #[arg(long, value_name = "COL,…", value_delimiter = ',')]
     pub target: Vec<String>,
     /// With --target: rows that absent features are taken from [default: the rows]
@@ -65,14 +67,16 @@ pub struct Args {
     /// Which share of the variance tables and pictures show, as for 'riesz explain'
     #[arg(long, value_name = "INDEX", default_value = "shapley", conflicts_with = "target")]
     pub index: Index,
-    /// Of a model with a posterior: the mean over the functions that it thinks possible, not that of its mean function
+    /// Of a model with a posterior: the mean over the functions that it thinks possible, not that of its mean
+    /// function
     #[arg(long, conflicts_with = "target")]
     pub posterior: bool,
-    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line. Columns that depend on
-    /// each other belong together
+    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line. Columns
+    /// that depend on each other belong together
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// Where to write the result: a page (.html), a picture (.svg, .png), a table (.csv, .parquet), or everything (.json)
+    /// Where to write the result: a page (.html), a picture (.svg, .png), a table (.csv, .parquet), or
+    /// everything (.json)
     /// [default: words on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -212,15 +216,15 @@ fn of_variance(args: &Args, saved: &SavedModel, x: Table, curves: bool, console:
     };
     let inputs = Background::from(x);
     let message = format!("taking apart the variance over {} rows", inputs.rows.rows());
-    let found = watched(console, &message, &sensitivity.progress, || {
-        match (&saved.covariance, args.posterior) {
+    let found =
+        watched(console, &message, &sensitivity.progress, || match (&saved.covariance, args.posterior) {
             (Some(covariance), true) => Ok(sensitivity.expected(model, covariance, &inputs)?),
             (None, true) => Err(Failure::input(
-                "the file holds no posterior, which --posterior needs: fit it with 'riesz fit --model gp --posterior'",
+                "the file holds no posterior, which --posterior needs: fit it with 'riesz fit --model gp \
+                 --posterior'",
             )),
             (_, false) => Ok(sensitivity.run(model, &inputs)?),
-        }
-    })?;
+        })?;
     let words = variance_words(&found);
     let explanation = found.explanation.clone();
     let outputs = &explanation.output_names;

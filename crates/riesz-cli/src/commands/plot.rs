@@ -41,7 +41,8 @@ pub struct Args {
     /// Output of the model to show, by name or number from 0
     #[arg(long, value_name = "OUTPUT", default_value = "0")]
     pub show: String,
-    /// Number of the row that waterfall and force plots show [default: 0], and interactions and network [default: all], from 0
+    /// Number of the row that waterfall and force plots show [default: 0], and interactions and network
+    /// [default: all], from 0
     #[arg(long, value_name = "N")]
     pub row: Option<usize>,
     /// Player of dependence plots [default: the most important one]

@@ -36,11 +36,10 @@ pub struct Args {
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation: of models fitted with
-    /// --posterior, that of the posterior (gp), of refits (--bootstrap, --jackknife), or of what landmarks
-    /// leave out. Of models of
-    /// counts: also the rate's median and its 95 % interval, and the logarithm of the rate with its
-    /// standard deviation
+    /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation: of
+    /// models fitted with --posterior, that of the posterior (gp), of refits (--bootstrap, --jackknife), or
+    /// of what landmarks leave out. Of models of counts: also the rate's median and its 95 % interval, and
+    /// the logarithm of the rate with its standard deviation
     #[arg(long)]
     pub std: bool,
     /// Give the outputs themselves, which explanations are of: log rates or log odds of models of counts,
@@ -172,8 +171,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     writer.map_or(Ok(()), TableWriter::finish)
 }
 
-/// The columns: the outputs of a regression, each with its standard deviation if wanted; the class of a classification, then its
-/// probabilities if the model has them or else its decision values.
+/// The columns: the outputs of a regression, each with its standard deviation if wanted; the class of a
+/// classification, then its probabilities if the model has them or else its decision values.
 fn layout(model: &Expansion, found: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
     let mut names = vec!["row".to_string()];
     let mut cells = vec![Cells::Integers(Vec::new())];

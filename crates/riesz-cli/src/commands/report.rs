@@ -26,10 +26,12 @@ Examples:
   riesz report m.riesz new.csv --background train.csv -o report.html
   riesz report 'cmd:python3 forest.py' new.csv --background train.csv -o report.html")]
 pub struct Args {
-    /// Explanation written by 'riesz explain' (JSON, or a table of values), or a model or program as of 'riesz explain'
+    /// Explanation written by 'riesz explain' (JSON, or a table of values), or a model or program as of
+    /// 'riesz explain'
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// With a model or program: the rows to explain; with a table of values: the rows that were explained, for their feature values
+    /// With a model or program: the rows to explain; with a table of values: the rows that were explained,
+    /// for their feature values
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: Option<PathBuf>,
     /// With a table of values: columns of the rows whose numbers are names of categories
@@ -79,7 +81,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         match read_any(&args.file, rows.as_ref(), &args.features)? {
             Found::Explanation(..) if let Some(option) = args.game.given().or_else(|| args.cells.given()) => {
                 return Err(Failure::input(format!(
-                    "{} is an explanation, which has no use for {option}: leave it out, or give a model and rows",
+                    "{} is an explanation, which has no use for {option}: leave it out, or give a model and \
+                     rows",
                     name_of(&args.file)
                 )));
             }
@@ -113,7 +116,8 @@ fn explained(explaining: Explaining<'_>, console: &Console) -> Result<SavedExpla
     whole.finish(facts)
 }
 
-/// Date and time, to the minute; that of `SOURCE_DATE_EPOCH` if it is set, for pages that are the same byte for byte.
+/// Date and time, to the minute; that of `SOURCE_DATE_EPOCH` if it is set, for pages that are the same byte
+/// for byte.
 fn now() -> String {
     let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
     let at = fixed

@@ -36,8 +36,8 @@ pub struct Args {
     #[arg(long, value_name = "WAY", default_value = "shapley",
         value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::selection::Method::NAMES))]
     pub method: String,
-    /// Factors that Shapley values are of: orthogonal ones, with which no feature hides another, or those of the kernel
-    /// as it is, as published
+    /// Factors that Shapley values are of: orthogonal ones, with which no feature hides another, or those of
+    /// the kernel as it is, as published
     #[arg(long, value_name = "WHICH", default_value = Factors::NAMES[0], value_parser = factors())]
     pub factors: Factors,
     /// Columns to leave out

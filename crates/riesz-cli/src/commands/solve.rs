@@ -34,7 +34,8 @@ pub struct Args {
     /// Merged statistics; without, those of all units in the folder
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub statistics: Option<PathBuf>,
-    /// (krr, klr) Keep in the file what landmarks leave out, by an estimate: for 'predict --std' and 'explain --covariance'. The posterior of gp and gpc is always kept
+    /// (krr, klr) Keep in the file what landmarks leave out, by an estimate: for 'predict --std' and 'explain
+    /// --covariance'. The posterior of gp and gpc is always kept
     #[arg(long)]
     pub posterior: bool,
     /// Model file to write

@@ -28,7 +28,8 @@ pub struct Args {
     /// Units to work on, counted from 0
     #[arg(long = "unit", value_name = "N", required = true, num_args = 1.., value_delimiter = ',')]
     pub units: Vec<u64>,
-    /// Not the statistics, but what the unit's rows say of the coefficients of the last 'riesz solve': for corrections, and all there is of klr, gpc and of conjugate gradients
+    /// Not the statistics, but what the unit's rows say of the coefficients of the last 'riesz solve': for
+    /// corrections, and all there is of klr, gpc and of conjugate gradients
     #[arg(long)]
     pub pass: bool,
 }
@@ -40,7 +41,8 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let latest = if args.pass { Some(latest_coefficients(&mut store, &plan)?) } else { None };
     if latest.is_none() && plan.needs() != Needs::Statistics {
         return Err(Failure::input(
-            "fits by this plan take passes alone, and no statistics: run 'riesz solve', and then this with --pass",
+            "fits by this plan take passes alone, and no statistics: run 'riesz solve', and then this with \
+             --pass",
         ));
     }
     for &unit in &args.units {
@@ -81,7 +83,8 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
 fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::Plan) -> Result<Coefficients> {
     let Some(bytes) = store.get(names::COEFFICIENTS)? else {
         return Err(Failure::input(
-            "nothing was solved by this plan yet, or it is of a Gaussian process, which takes no passes: run 'riesz solve' first",
+            "nothing was solved by this plan yet, or it is of a Gaussian process, which takes no passes: \
+             run 'riesz solve' first",
         ));
     };
     Ok(Coefficients::from_bytes(plan, &bytes)?)

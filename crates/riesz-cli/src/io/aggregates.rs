@@ -33,22 +33,26 @@ pub struct AggregateArgs {
     /// Column of positive weights of rows (area, people) [default: 1 each]
     #[arg(long, value_name = "COL")]
     pub weight: Option<String>,
-    /// Targets are weighted sums of rows, in the unit of the weights, and not means; the map is then per unit of weight
+    /// Targets are weighted sums of rows, in the unit of the weights, and not means; the map is then per unit
+    /// of weight
     #[arg(long)]
     pub sum: bool,
-    /// What targets are: numbers, counts of events among the weights (poisson: cases among people), or counts of successes among trials (binomial)
+    /// What targets are: numbers, counts of events among the weights (poisson: cases among people), or counts
+    /// of successes among trials (binomial)
     #[arg(long, value_enum, default_value_t = FamilyName::Gaussian)]
     pub family: FamilyName,
     /// (--family binomial) Column of bags with their trials, of which the target counts the successes
     #[arg(long, value_name = "COL")]
     pub trials: Option<String>,
-    /// Columns of bags by which those without rows are like others (latitude, year): their targets are learnt from through these
+    /// Columns of bags by which those without rows are like others (latitude, year): their targets are learnt
+    /// from through these
     #[arg(long, value_name = "COL,…")]
     pub mediators: Vec<String>,
     /// Which targets are learnt from through --mediators
     #[arg(long, value_enum, default_value_t = OperatorName::Auto)]
     pub operator: OperatorName,
-    /// Column of rows with their own names, for bags that overlap: a row has a line for each bag that it is in, and these share its noise
+    /// Column of rows with their own names, for bags that overlap: a row has a line for each bag that it is
+    /// in, and these share its noise
     #[arg(long, value_name = "COL")]
     pub row: Option<String>,
     /// (sums or poisson counts with --mediators) Column of bags with the sums of their weights
@@ -94,9 +98,11 @@ pub enum OperatorName {
     Matched,
     /// All, also those with rows of their own
     Mediated,
-    /// For comparison, of means: targets without rows are regressed on mediators, and the predictions for bags with rows are targets of these, with their covariance
+    /// For comparison, of means: targets without rows are regressed on mediators, and the predictions for
+    /// bags with rows are targets of these, with their covariance
     Pseudo,
-    /// For comparison, of means: means of bags with rows are tied to that regression by a variance, and all is tuned at once
+    /// For comparison, of means: means of bags with rows are tied to that regression by a variance, and all
+    /// is tuned at once
     TwoSided,
 }
 
@@ -217,7 +223,8 @@ impl AggregateArgs {
             ),
             (
                 self.trials.is_none() && self.family == FamilyName::Binomial,
-                "--family binomial takes --trials, the column of bags that says among how many the target counts successes",
+                "--family binomial takes --trials, the column of bags that says among how many the target \
+                 counts successes",
             ),
         ];
         match wrong.into_iter().find(|(is, _)| *is) {
@@ -318,7 +325,8 @@ impl AggregateArgs {
             let before: usize = first[at];
             if let Some(j) = (0..x.width()).find(|&j| x.get(line, j) != x.get(before, j)) {
                 return Err(Failure::input(format!(
-                    "{}: row '{name}' is in bag '{}' and in bag '{own}' with another '{}': a row has the same covariates in all of its bags",
+                    "{}: row '{name}' is in bag '{}' and in bag '{own}' with another '{}': a row has the \
+                     same covariates in all of its bags",
                     rows.name,
                     bags[before],
                     x.columns()[j].name
@@ -342,7 +350,8 @@ impl AggregateArgs {
         let square = |&b: &usize| match errors[b] {
             se if se >= 0.0 => Ok(se * se),
             se => Err(Failure::input(format!(
-                "{}: column '{column}' is {} of bag '{}': standard errors are not negative; 0 where there is none",
+                "{}: column '{column}' is {} of bag '{}': standard errors are not negative; 0 where there \
+                 is none",
                 bags.name,
                 told(se),
                 names[b]
@@ -372,7 +381,8 @@ impl AggregateArgs {
     fn totals(&self, bags: &Columns, names: &[String], joined: &Joined) -> Result<Vec<f64>> {
         let Some(column) = &self.total else {
             return Err(Failure::input(
-                "a sum that mediators predict takes --total, the column of bags with the sum of its weights (people, area)",
+                "a sum that mediators predict takes --total, the column of bags with the sum of its weights \
+                 (people, area)",
             ));
         };
         let found = bags.numbers_or_missing(column)?;
@@ -437,7 +447,8 @@ pub fn weights<'b>(rows: &Columns, name: &str, bag: impl Fn(usize) -> &'b str) -
     let all = rows.numbers(name)?;
     if let Some(i) = all.iter().position(|w| *w <= 0.0) {
         return Err(Failure::input(format!(
-            "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows out that count nothing",
+            "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows \
+             out that count nothing",
             rows.name,
             i + 1,
             bag(i),

@@ -19,7 +19,8 @@ const INDEX: &str = "__index_level_";
 /// Whole numbers from this one on are not all doubles.
 const LARGEST_WHOLE: u64 = 1 << 53;
 
-/// Where a column is: its number among the columns of the file, and within structures the numbers of the fields.
+/// Where a column is: its number among the columns of the file, and within structures the numbers of the
+/// fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnPath {
     /// The name for the user, with dots between the names of fields.
@@ -116,8 +117,8 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
         | DataType::Duration(_)
         | DataType::Interval(_) => {
             return Err(format!(
-                "column '{name}' holds dates or times: write it as numbers, days since some date for example, or \
-                 leave it out"
+                "column '{name}' holds dates or times: write it as numbers, days since some date for \
+                 example, or leave it out"
             ));
         }
         DataType::List(_)

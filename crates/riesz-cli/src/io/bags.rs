@@ -14,8 +14,8 @@ use crate::failure::{Failure, Result};
 /// Which items make bags.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BagArgs {
-    /// Duels are between bags of items (teams, baskets): a table with the columns bag and item, and weight if items of a bag count differently. The log odds of
-    /// two bags are the mean of those of their members
+    /// Duels are between bags of items (teams, baskets): a table with the columns bag and item, and weight if
+    /// items of a bag count differently. The log odds of two bags are the mean of those of their members
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub members: Option<PathBuf>,
 }
@@ -41,7 +41,8 @@ fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
     let has = |name: &str| header.iter().any(|column| column == name);
     if !(has("bag") && has("item")) {
         return Err(Failure::input(format!(
-            "{source}: members have the columns 'bag' and 'item', and 'weight' if they count differently; the columns are: {}",
+            "{source}: members have the columns 'bag' and 'item', and 'weight' if they count differently; \
+             the columns are: {}",
             listed(&header)
         )));
     }

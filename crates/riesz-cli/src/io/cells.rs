@@ -30,7 +30,8 @@ pub struct ColumnCells<'a> {
 }
 
 impl ColumnCells<'_> {
-    /// The error for the cell of row `i`, which is not a finite number. `remedy` is added where the cell is missing.
+    /// The error for the cell of row `i`, which is not a finite number. `remedy` is added where the cell is
+    /// missing.
     pub fn refuse(&self, i: usize, remedy: &str) -> Failure {
         let cell = self.text(i);
         let problem = if cell.is_empty() {
@@ -43,8 +44,9 @@ impl ColumnCells<'_> {
             format!("is '{cell}', which has a decimal comma: give --decimal ,")
         } else if cell.starts_with(['<', '>', '\u{2264}', '\u{2265}']) {
             format!(
-                "is '{cell}', which is a bound and not a number: write a number in its place (the middle of what it \
-                 can be), or give {} to take it for a missing value, which leaves out rows of one kind",
+                "is '{cell}', which is a bound and not a number: write a number in its place (the middle of \
+                 what it can be), or give {} to take it for a missing value, which leaves out rows of one \
+                 kind",
                 FRONT_END.missing_mark(&cell)
             )
         } else {
@@ -96,7 +98,8 @@ impl ColumnCells<'_> {
         (number.value.is_finite() && !marked).then_some(number)
     }
 
-    /// Appends the cells to `out` as numbers. `substitute` gives the number for a row whose cell is not finite.
+    /// Appends the cells to `out` as numbers. `substitute` gives the number for a row whose cell is not
+    /// finite.
     pub fn numbers(
         &self,
         out: &mut Vec<f64>,
@@ -118,8 +121,8 @@ impl ColumnCells<'_> {
         Ok(())
     }
 
-    /// Appends the codes of the cells to `out`: the index of each cell in `levels`. `substitute` gives the code for a
-    /// row whose cell is none of them.
+    /// Appends the codes of the cells to `out`: the index of each cell in `levels`. `substitute` gives the
+    /// code for a row whose cell is none of them.
     pub fn codes(
         &self,
         levels: &[String],
@@ -140,8 +143,8 @@ impl ColumnCells<'_> {
         Ok(())
     }
 
-    /// Prints a note about the first number that is not in plain notation, and refuses one that can be read in two ways
-    /// where no other cell settles which is right.
+    /// Prints a note about the first number that is not in plain notation, and refuses one that can be read
+    /// in two ways where no other cell settles which is right.
     pub fn check_notation(&self) -> Result<()> {
         let Raw::Texts(texts) = &self.chunk.columns[self.j] else { return Ok(()) };
         let mark = self.rules.format.mark;

@@ -117,7 +117,8 @@ impl Store<Failure> for Checkpoint {
 pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, Plan)> {
     let missing = || {
         Failure::input(format!(
-            "{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which names the folder",
+            "{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which names the \
+             folder",
             name_of(folder)
         ))
     };

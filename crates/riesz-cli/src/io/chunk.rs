@@ -79,7 +79,8 @@ pub struct Chunk {
     pub first: u64,
     /// The line of each row, for text files.
     pub lines: Vec<u64>,
-    /// The number of rows from the first row to each row, where rows between them were left out; empty where none was.
+    /// The number of rows from the first row to each row, where rows between them were left out; empty where
+    /// none was.
     pub offsets: Vec<u64>,
     /// The wanted columns, in the order in which they were wanted.
     pub columns: Vec<Raw>,

@@ -1,4 +1,5 @@
-//! Columns of a table read as a whole: their types, as [`riesz::columns`] decides them, and a [`Table`] of their values.
+//! Columns of a table read as a whole: their types, as [`riesz::columns`] decides them, and a [`Table`] of
+//! their values.
 
 use std::collections::HashMap;
 
@@ -68,7 +69,8 @@ impl Columns {
         let (name, rows) = (self.name.clone(), self.rows);
         if dropped == rows {
             return Err(Failure::input(format!(
-                "{name}: every row has a missing cell, and none is left: leave the columns out that lack values"
+                "{name}: every row has a missing cell, and none is left: leave the columns out that lack \
+                 values"
             )));
         }
         note_once(&format!(
@@ -151,7 +153,8 @@ impl Columns {
         })
     }
 
-    /// Whether a column holds categories. A note is printed where its cells are not taken as they are written.
+    /// Whether a column holds categories. A note is printed where its cells are not taken as they are
+    /// written.
     pub fn is_categorical(&self, name: &str, can_ignore: bool) -> Result<bool> {
         let column_type = self.column_type(name, can_ignore)?;
         self.print_remark(name, &column_type);
@@ -177,7 +180,8 @@ impl Columns {
         })
     }
 
-    /// A column as numbers, whatever its profile says. `substitute` gives the number for a cell that is not one.
+    /// A column as numbers, whatever its profile says. `substitute` gives the number for a cell that is not
+    /// one.
     fn numbers_where(
         &self,
         name: &str,
@@ -226,7 +230,8 @@ impl Columns {
         })
     }
 
-    /// The sorted levels of a column, and the code of each cell: NaN for a missing or infinite cell that `check` accepts.
+    /// The sorted levels of a column, and the code of each cell: NaN for a missing or infinite cell that
+    /// `check` accepts.
     fn levels_where(
         &self,
         name: &str,
@@ -295,23 +300,23 @@ impl Columns {
         });
         if let Some((one, other)) = pair {
             note_once(&format!(
-                "warning: {}: column '{name}': '{one}' and '{other}' differ in case only and are two categories: \
-                 correct the table if they are one",
+                "warning: {}: column '{name}': '{one}' and '{other}' differ in case only and are two \
+                 categories: correct the table if they are one",
                 self.name
             ));
         }
     }
 
-    /// A table of the columns `names`. Columns of text and those in `categorical` become categories. Warns of numbers
-    /// that are probably not measurements, and refuses texts that are labels of rows.
+    /// A table of the columns `names`. Columns of text and those in `categorical` become categories. Warns of
+    /// numbers that are probably not measurements, and refuses texts that are labels of rows.
     pub fn table(&self, names: &[String], categorical: &[String], console: &Console) -> Result<Table> {
         let table = self.table_as_given(names, categorical)?;
         self.check(&table, categorical, console)?;
         Ok(table)
     }
 
-    /// Warns of numbers of a table that are probably not measurements, and refuses texts that are labels of rows. Columns
-    /// in `stated` are exempt, since the user calls them categories.
+    /// Warns of numbers of a table that are probably not measurements, and refuses texts that are labels of
+    /// rows. Columns in `stated` are exempt, since the user calls them categories.
     pub fn check(&self, table: &Table, stated: &[String], console: &Console) -> Result<()> {
         let mut labels = Vec::new();
         for (j, column) in table.columns().iter().enumerate() {
@@ -330,8 +335,8 @@ impl Columns {
                         labels.push((column.name.as_str(), levels.len()));
                     } else if self.rows > 20 && 2 * levels.len() > self.rows {
                         console.warn(format!(
-                            "column '{0}' has {1} different texts in {2} rows; leave it out with --ignore '{0}' if \
-                             it is a label",
+                            "column '{0}' has {1} different texts in {2} rows; leave it out with --ignore \
+                             '{0}' if it is a label",
                             column.name,
                             levels.len(),
                             self.rows
@@ -349,8 +354,8 @@ impl Columns {
                     n => format!(", and so have {} more columns", n - 1),
                 };
                 Err(Failure::input(format!(
-                    "{}: column '{name}' has {levels} different texts in {} rows{others}: leave {} out with {}, or \
-                     give {} if its texts are categories",
+                    "{}: column '{name}' has {levels} different texts in {} rows{others}: leave {} out with \
+                     {}, or give {} if its texts are categories",
                     self.name,
                     self.rows,
                     if names.len() == 1 { "it" } else { "them" },
@@ -366,7 +371,8 @@ impl Columns {
         note_once(&format!("warning: {}: {sentence}", self.name));
     }
 
-    /// A table whose columns have the names and types of `known`. The levels of a category are those of the cells.
+    /// A table whose columns have the names and types of `known`. The levels of a category are those of the
+    /// cells.
     pub fn table_like(&self, known: &[Column]) -> Result<Table> {
         let mut columns = Vec::with_capacity(known.len());
         let mut values = Vec::with_capacity(known.len() * self.rows);

@@ -79,7 +79,8 @@ impl CsvRows {
             let field = trimmed(text(field, recoded, name, 1, &format!("the name of column {}", j + 1))?);
             if field.is_empty() {
                 return Err(Failure::input(format!(
-                    "{name}: column {} has no name in the first line: name it, or write the file without row names",
+                    "{name}: column {} has no name in the first line: name it, or write the file without \
+                     row names",
                     j + 1
                 )));
             }
@@ -135,8 +136,8 @@ impl TableReader for CsvRows {
     }
 }
 
-/// The bytes up to the end of the first line that is not blank, and maybe some more: no more than are there already
-/// are waited for, since whoever writes to a pipe may be slow.
+/// The bytes up to the end of the first line that is not blank, and maybe some more: no more than are there
+/// already are waited for, since whoever writes to a pipe may be slow.
 fn first_line(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     let (mut start, mut part) = (Vec::new(), [0; 4096]);
     while start.len() < LONGEST_HEADER {
@@ -150,8 +151,8 @@ fn first_line(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// The delimiter of a table that begins with these bytes: a comma, unless the first line has none outside of quotes
-/// and exactly one other candidate. With decimal commas, the others come first.
+/// The delimiter of a table that begins with these bytes: a comma, unless the first line has none outside of
+/// quotes and exactly one other candidate. With decimal commas, the others come first.
 fn delimiter_of(start: &[u8], decimal: Decimal) -> u8 {
     let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
     let (mut quoted, mut any) = (false, false);

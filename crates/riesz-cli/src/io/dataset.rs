@@ -59,7 +59,8 @@ pub struct Roles {
 const TABLE_ENDINGS: [&str; 8] =
     [".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".feather", ".arrow", ".arrows"];
 
-/// Whether a file in a folder is a table by its name. Names that begin with `.` or `_` are those of other programs' notes.
+/// Whether a file in a folder is a table by its name. Names that begin with `.` or `_` are those of other
+/// programs' notes.
 fn has_name_of_a_table(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let name = name.to_string_lossy().to_lowercase();
@@ -67,8 +68,8 @@ fn has_name_of_a_table(path: &Path) -> bool {
     !name.starts_with(['.', '_']) && TABLE_ENDINGS.iter().any(|ending| uncompressed.ends_with(ending))
 }
 
-/// The files that `given` names: as they are, all tables of a folder, or those that match a pattern with `*`, `?` and
-/// `[…]`; in the order of their names.
+/// The files that `given` names: as they are, all tables of a folder, or those that match a pattern with `*`,
+/// `?` and `[…]`; in the order of their names.
 fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in given {
@@ -79,7 +80,8 @@ fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
             found.sort();
             if found.is_empty() {
                 return Err(Failure::input(format!(
-                    "{} has no file whose name ends in {} (or in one of these and .gz or .zst): name the files",
+                    "{} has no file whose name ends in {} (or in one of these and .gz or .zst): name the \
+                     files",
                     name_of(path),
                     TABLE_ENDINGS.join(", ")
                 )));
@@ -115,7 +117,8 @@ impl Dataset {
         for path in expanded(given)? {
             if path.as_os_str() == "-" {
                 return Err(Failure::input(
-                    "a fit through landmarks reads its rows several times, and standard input is read once: write them to a file",
+                    "a fit through landmarks reads its rows several times, and standard input is read once: \
+                     write them to a file",
                 ));
             }
             // By its one true name, wherever work on it goes on.
@@ -192,7 +195,8 @@ impl Dataset {
         Ok(open)
     }
 
-    /// What the columns `names` hold: those with text, and those in `categorical`, have the levels of all files.
+    /// What the columns `names` hold: those with text, and those in `categorical`, have the levels of all
+    /// files.
     pub fn features(
         &self,
         names: &[String],
@@ -318,7 +322,8 @@ mod tests {
     use crate::args::Format;
     use crate::io::write::{Cells, TableWriter};
 
-    /// Every row of every file is in one unit, in whole row groups; other levels than those that were found are refused by row.
+    /// Every row of every file is in one unit, in whole row groups; other levels than those that were found
+    /// are refused by row.
     #[test]
     fn units_cover_all_rows() {
         let folder = tempfile::tempdir().unwrap();

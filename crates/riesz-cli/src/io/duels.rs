@@ -1,4 +1,5 @@
-//! Items and who beat whom: a table of items and one of duels between their names, or one table whose rows have the columns of both items.
+//! Items and who beat whom: a table of items and one of duels between their names, or one table whose rows
+//! have the columns of both items.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -99,7 +100,8 @@ pub enum MissingDuels {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct ContextArgs {
-    /// In what circumstances the items met (surface, season, who judged): what is learnt there counts most in contexts that are alike
+    /// In what circumstances the items met (surface, season, who judged): what is learnt there counts most in
+    /// contexts that are alike
     #[arg(long, value_name = "COL,…")]
     pub contexts: Vec<String>,
     /// Who judged: the names of users, whose tastes may differ, in contexts of their own; a user whom the
@@ -352,8 +354,8 @@ impl Layout {
         let counted = scores.is_some() || wins.is_some();
         if won && counted {
             return Err(Failure::input(format!(
-                "{name}: there are columns of winners and losers, which say who won: leave --scores and --wins \
-                 out, or name other columns by --winner and --loser"
+                "{name}: there are columns of winners and losers, which say who won: leave --scores and \
+                 --wins out, or name other columns by --winner and --loser"
             )));
         }
         let word = outcomes.filter(|_| !won && !counted).map(|own| own.outcome.clone());
@@ -674,7 +676,8 @@ pub fn read_one(
     read_wide(rows, wide, (items, duels), console)
 }
 
-/// A table whose rows have the columns `left_x` and `right_x` of both items, and how each duel ended: items that are alike are one.
+/// A table whose rows have the columns `left_x` and `right_x` of both items, and how each duel ended: items
+/// that are alike are one.
 fn read_wide(
     rows: OpenTable,
     own: Vec<String>,
@@ -686,8 +689,8 @@ fn read_wide(
     if own.is_empty() || !header.contains(outcome) {
         return Err(Failure::input(format!(
             "{name}: a table without a table of items is one of duels between names, with the columns that \
-             --winner and --loser, or --sides, name; or it has the columns left_x and right_x for each column x \
-             of items, and '{outcome}' (--outcome); the columns are: {}",
+             --winner and --loser, or --sides, name; or it has the columns left_x and right_x for each \
+             column x of items, and '{outcome}' (--outcome); the columns are: {}",
             listed(&header)
         )));
     }

@@ -1,4 +1,5 @@
-//! Tables from files and pipes, a few thousand rows at a time, as numbers or text. What a file is, its first bytes say.
+//! Tables from files and pipes, a few thousand rows at a time, as numbers or text. What a file is, its first
+//! bytes say.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -32,7 +33,8 @@ pub struct ReadOptions {
     pub delimiter: Option<u8>,
     /// How texts write numbers; by default with points.
     pub decimal: Option<Decimal>,
-    /// The encoding of a text file, by a label of the web's; by default UTF-8, or what a byte order mark says.
+    /// The encoding of a text file, by a label of the web's; by default UTF-8, or what a byte order mark
+    /// says.
     pub encoding: Option<String>,
     /// The sheet of a workbook; by default the only one that has cells.
     pub sheet: Option<String>,
@@ -233,8 +235,8 @@ impl TableFile {
         let encoding = match &self.options.encoding {
             Some(label) => Some(Encoding::for_label(label.as_bytes()).ok_or_else(|| {
                 Failure::input(format!(
-                    "--encoding {label} is not known: utf-8, latin1, windows-1252, utf-16le and shift_jis are, \
-                     among others"
+                    "--encoding {label} is not known: utf-8, latin1, windows-1252, utf-16le and shift_jis \
+                     are, among others"
                 ))
             })?),
             None => None,
@@ -387,7 +389,8 @@ impl OpenTable {
         names.into_iter().map(place).collect()
     }
 
-    /// The next rows, at most `limit`, of the columns `wanted` (the same in every call); `None` after the last.
+    /// The next rows, at most `limit`, of the columns `wanted` (the same in every call); `None` after the
+    /// last.
     pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let mut chunk = self.reader.next(wanted, limit)?;
         if let Some(chunk) = &mut chunk {
@@ -420,8 +423,8 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file's name and the SHA-256 of what it holds, for whoever wants to know later whether it is still the same; standard input and pipes
-/// have a name alone.
+/// A file's name and the SHA-256 of what it holds, for whoever wants to know later whether it is still the
+/// same; standard input and pipes have a name alone.
 pub fn described(path: &Path) -> Result<String> {
     let name = name_of(path);
     if is_standard_input(path) || !std::fs::metadata(path).is_ok_and(|facts| facts.is_file()) {

@@ -1,5 +1,5 @@
-//! JSON: a line a record (JSON lines), or one array of records. Records are objects from columns to numbers, texts,
-//! truth values and `null`.
+//! JSON: a line a record (JSON lines), or one array of records. Records are objects from columns to numbers,
+//! texts, truth values and `null`.
 
 use std::fmt;
 use std::io::Read;

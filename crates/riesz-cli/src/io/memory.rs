@@ -1,5 +1,5 @@
-//! Tables that are read whole before their first row is handed on, because their format says only at the end what
-//! columns there are.
+//! Tables that are read whole before their first row is handed on, because their format says only at the end
+//! what columns there are.
 
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};

@@ -1,4 +1,5 @@
-//! The rows of a table in the columns of a fitted model, chunk by chunk, with a policy for missing and unseen cells.
+//! The rows of a table in the columns of a fitted model, chunk by chunk, with a policy for missing and unseen
+//! cells.
 
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Table};
@@ -10,8 +11,8 @@ use crate::failure::{Failure, Result};
 use crate::io::chunk::Chunk;
 use crate::io::input::OpenTable;
 
-/// The value for missing cells of column `j`: the median of its numbers, or its most frequent level (the first one if
-/// several are equally frequent). The table must have rows.
+/// The value for missing cells of column `j`: the median of its numbers, or its most frequent level (the
+/// first one if several are equally frequent). The table must have rows.
 pub fn typical_value(table: &Table, j: usize) -> f64 {
     let mut values = table.column(j).to_vec();
     values.sort_unstable_by(f64::total_cmp);
@@ -93,8 +94,8 @@ pub struct ModelRows {
 }
 
 impl ModelRows {
-    /// Finds the model's columns in the table. `numbers_a_row` is the number of values that the caller computes for each
-    /// row; the more they are, the smaller are the chunks.
+    /// Finds the model's columns in the table. `numbers_a_row` is the number of values that the caller
+    /// computes for each row; the more they are, the smaller are the chunks.
     pub fn new(
         rows: OpenTable,
         columns: &[Column],
@@ -201,7 +202,8 @@ impl ModelRows {
         Ok(None)
     }
 
-    /// Facts for the explanation about the cells that were filled in or had an unseen level, in the rows read so far.
+    /// Facts for the explanation about the cells that were filled in or had an unseen level, in the rows read
+    /// so far.
     pub fn facts(&self) -> Vec<Fact> {
         let cells = |count: usize, column: &Column| {
             format!("{count} cell{} of column '{}'", if count == 1 { "" } else { "s" }, column.name)

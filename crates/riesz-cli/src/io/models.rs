@@ -98,8 +98,8 @@ pub fn is_known(path: &Path, bytes: &[u8]) -> Result<bool> {
     Ok(!untagged && FORMATS.iter().any(|format| (format.recognises)(bytes)))
 }
 
-/// Reads a model or an explanation, whichever it is. `rows` are those that the model is to meet, if
-/// any: a LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
+/// Reads a model or an explanation, whichever it is. `rows` are those that the model is to meet, if any: a
+/// LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
 pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<Found> {
     read_bytes(path, read_file(path)?, rows, features)
 }
@@ -117,8 +117,8 @@ pub fn read_bytes(
     }
     let Some(format) = FORMATS.iter().find(|format| (format.recognises)(&bytes)) else {
         return Err(Failure::input(format!(
-            "{name} is neither a riesz model, a LIBSVM model nor an explanation; models are written by 'riesz fit', explanations by \
-             'riesz explain'"
+            "{name} is neither a riesz model, a LIBSVM model nor an explanation; models are written by \
+             'riesz fit', explanations by 'riesz explain'"
         )));
     };
     let sparse = rows.is_some_and(|rows| rows.is_sparse());
@@ -178,7 +178,8 @@ fn example(header: &[String], count: usize) -> String {
 fn table(rows: OpenTable, format: &'static str) -> Result<Found> {
     if !values::recognises(rows.header()) {
         return Err(Failure::input(format!(
-            "{} is a table, but not one of values: the columns row, output, base_value, prediction and residual are needed",
+            "{} is a table, but not one of values: the columns row, output, base_value, prediction and \
+             residual are needed",
             rows.name
         )));
     }
@@ -206,7 +207,8 @@ pub fn read_explanation(path: &Path, rows: Option<OpenTable>, categorical: &[Str
     }
 }
 
-/// An explanation from `path` with the feature values in `rows`, if it has none of its own; numbers of the columns `categorical` are names.
+/// An explanation from `path` with the feature values in `rows`, if it has none of its own; numbers of the
+/// columns `categorical` are names.
 pub fn complete(
     mut explanation: Explanation,
     path: &Path,

@@ -1,7 +1,7 @@
 //! Lists of columns as people write them, `age,bmi`, where a column's own name may hold commas.
 
-/// The names in `given`, each of which is a name or some with commas between them: the longest that are in `known` are taken, and
-/// what is in none of them is left as it stands, for whoever looks it up to refuse.
+/// The names in `given`, each of which is a name or some with commas between them: the longest that are in
+/// `known` are taken, and what is in none of them is left as it stands, for whoever looks it up to refuse.
 pub fn listed_columns<S: AsRef<str>>(given: &[String], known: &[S]) -> Vec<String> {
     let is_known = |name: &str| known.iter().any(|k| k.as_ref() == name);
     let mut names = Vec::new();

@@ -1,7 +1,8 @@
 //! Where results go: standard output, or a file that appears only when it is complete.
 //!
-//! A file is written under a temporary name beside its target and renamed at the end, so an interrupted or failed
-//! run leaves the previous file as it was. Devices and pipes (`/dev/null`, `>(…)`) are written to directly.
+//! A file is written under a temporary name beside its target and renamed at the end, so an interrupted or
+//! failed run leaves the previous file as it was. Devices and pipes (`/dev/null`, `>(…)`) are written to
+//! directly.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};

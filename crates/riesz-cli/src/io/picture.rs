@@ -24,8 +24,8 @@ pub fn check_page_name(path: Option<&Path>) -> Result<()> {
     let ending = path.and_then(Path::extension).map(|end| end.to_ascii_lowercase());
     match (path, ending) {
         (Some(path), Some(end)) if end != "html" && end != "htm" => Err(Failure::input(format!(
-            "{}: this is a page, whose name ends in .html; tables are written by 'riesz explain', pictures by \
-             'riesz plot'",
+            "{}: this is a page, whose name ends in .html; tables are written by 'riesz explain', pictures \
+             by 'riesz plot'",
             path.display()
         ))),
         _ => Ok(()),

@@ -8,7 +8,8 @@ use crate::failure::{Failure, Result};
 use crate::io::arrow::guarded;
 use crate::io::memory::MemoryRows;
 
-/// Reads a sheet, by default the only one that is not empty; its first row that is not empty names the columns.
+/// Reads a sheet, by default the only one that is not empty; its first row that is not empty names the
+/// columns.
 pub fn read(bytes: Vec<u8>, sheet: Option<&str>, name: &str) -> Result<MemoryRows> {
     guarded(|| Ok(read_sheet(bytes, sheet, name)))
         .unwrap_or_else(|e| Err(Failure::input(format!("cannot read {name} as a workbook: {e}"))))
@@ -55,8 +56,8 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, name: &str) -> Result<MemoryR
             Ok(title) if !title.trim().is_empty() => header.push(title.trim().to_string()),
             _ => {
                 return Err(Failure::input(format!(
-                    "{name}: column {} has no name in row {} of the sheet: name it, or remove what stands above \
-                     or beside the table",
+                    "{name}: column {} has no name in row {} of the sheet: name it, or remove what stands \
+                     above or beside the table",
                     j + 1,
                     first + at + 1
                 )));

@@ -1,5 +1,5 @@
-//! Explanations as tables, both ways. What a table of values is, [`riesz::format::values`] says; a Parquet file carries its note beside
-//! its columns, and a CSV file has no place for it.
+//! Explanations as tables, both ways. What a table of values is, [`riesz::format::values`] says; a Parquet
+//! file carries its note beside its columns, and a CSV file has no place for it.
 
 use std::path::Path;
 
@@ -86,15 +86,17 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
     reader.finish(note).map_err(about)
 }
 
-/// Gives an explanation that came from a table the feature values that it lacks: those columns of `rows` that players
-/// are called after, in the rows that the explanation numbers. Numbers of the columns `categorical` are names of levels.
+/// Gives an explanation that came from a table the feature values that it lacks: those columns of `rows` that
+/// players are called after, in the rows that the explanation numbers. Numbers of the columns `categorical`
+/// are names of levels.
 pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[String]) -> Result<()> {
     let name = rows.name.clone();
     let names: Vec<String> =
         explanation.players.iter().map(|p| p.name.clone()).filter(|n| rows.header().contains(n)).collect();
     if names.is_empty() {
         return Err(Failure::input(format!(
-            "{name} has none of the columns that the explanation's players are called after; its columns are: {}",
+            "{name} has none of the columns that the explanation's players are called after; its columns \
+             are: {}",
             listed(rows.header())
         )));
     }
@@ -103,7 +105,8 @@ pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[S
     let table = Columns::read(rows, &names)?.table_as_given(&names, &categorical)?;
     if let Some(row) = explanation.row_numbers.iter().find(|&&row| row >= table.rows()) {
         return Err(Failure::input(format!(
-            "{name} has {} rows, and the explanation has values of row {row}: give the table that was explained",
+            "{name} has {} rows, and the explanation has values of row {row}: give the table that was \
+             explained",
             table.rows()
         )));
     }
@@ -125,7 +128,8 @@ mod tests {
     use super::*;
     use crate::io::input::TableFile;
 
-    /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from `numbers` by turns.
+    /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from
+    /// `numbers` by turns.
     fn example(numbers: &[f64], exactness: Exactness) -> Explanation {
         let names = ["bmi", "row", "player:x"];
         let columns: Vec<Column> = names.iter().map(|n| Column::numeric(*n)).collect();

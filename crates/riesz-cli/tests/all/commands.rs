@@ -17,7 +17,8 @@ fn fit_says_what_it_did() {
     let (out, err) = place.good("fit DIABETES --target target --ridge 2 --quiet --format json -o m.riesz");
     assert!(err.is_empty() && serde_json::from_str::<serde_json::Value>(&out).is_ok());
     assert_eq!(place.files(), ["m.riesz"]);
-    // What cannot be explained without a background says so when it is fitted, unless its columns are one player.
+    // What cannot be explained without a background says so when it is fitted, unless its columns are one
+    // player.
     let note = "note: explanations of this model will need a background or a baseline";
     let polynomial = "fit DIABETES --target target --kernel polynomial(age,bmi)+rbf --ridge 1 -o m.riesz";
     let (_, err) = place.good(polynomial);
@@ -114,7 +115,8 @@ fn sampled_coalitions_come_with_standard_errors() {
     place.good(&format!("explain m.riesz rows.csv {options} --std-error 0.5 --coalitions 1000 -o e.parquet"));
     place.good("report e.parquet -o r.html");
     assert!(place.read("r.html").contains("These values are estimates."));
-    // The seed makes a larger budget contain the smaller one, so that standard errors shrink and values move within them.
+    // The seed makes a larger budget contain the smaller one, so that standard errors shrink and values move
+    // within them.
     let (more, _) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 600"));
     for (more, some) in cells(&more)[1..].iter().zip(&some[1..]) {
         assert!((15..25).all(|j| number(&more[j]) < number(&some[j])));
@@ -175,7 +177,8 @@ fn programs_are_explained_by_their_answers() {
         "--game observational --conditional gaussian --draws 30",
     );
     assert!(err.contains("estimated: standard errors"), "{err}");
-    // Along random orders, of which few players have no need, with standard errors; the exact values are within five of them.
+    // Along random orders, of which few players have no need, with standard errors; the exact values are
+    // within five of them.
     let permutations = "--estimator permutation --permutations 4";
     let (code, (along, err)) = explain("cmd:sh ask.sh", permutations);
     assert!(code == Some(0) && err.contains("exact"), "{err}");
@@ -208,7 +211,8 @@ fn programs_are_explained_by_their_answers() {
         (
             "cmd:sh ask.sh",
             "--game observational --conditional copula --random-features 9",
-            "--random-features belongs to the observational game, whose conditional distributions come from a kernel",
+            "--random-features belongs to the observational game, whose conditional distributions come from \
+             a kernel",
         ),
         (
             "cmd:sh ask.sh",
@@ -287,7 +291,10 @@ fn a_bound_on_how_far_values_move() {
 fn protected_features_lose_their_say() {
     let place = Place::new();
     let importance = |name: &str, game: &str| {
-        place.good(&format!("explain {name} DIABETES --game {game} --background DIABETES --background-rows 60 --groups body=bmi,bp -o e.json"));
+        place.good(&format!(
+            "explain {name} DIABETES --game {game} --background DIABETES --background-rows \
+                             60 --groups body=bmi,bp -o e.json"
+        ));
         let explanation =
             riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
         let at = explanation.players.iter().position(|p| p.name == "body").unwrap();
@@ -403,7 +410,8 @@ fn several_targets_and_text_columns() {
     }
     place.write("t.csv", &text);
     let (_, err) = place.good(
-        "fit t.csv --delimiter ; --target y1,y2 --sample-weight weight --ridge 0.1 --kernel rbf+0.5*linear(size) -o m.riesz",
+        "fit t.csv --delimiter ; --target y1,y2 --sample-weight weight --ridge 0.1 --kernel \
+         rbf+0.5*linear(size) -o m.riesz",
     );
     assert!(err.contains("categorical column 'colour': 3 levels"), "{err}");
     let (out, _) = place.good("explain m.riesz t.csv --delimiter ;");
@@ -642,7 +650,8 @@ fn every_classifier_beats_guessing_and_is_explained() {
     }
 }
 
-/// A file with a posterior gives standard deviations and averaged probabilities, one without says what is missing.
+/// A file with a posterior gives standard deviations and averaged probabilities, one without says what is
+/// missing.
 #[test]
 fn posteriors_are_kept_on_request() {
     let place = Place::new();

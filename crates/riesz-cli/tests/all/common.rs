@@ -103,8 +103,8 @@ pub fn cells(text: &str) -> Vec<Vec<String>> {
     reader.records().map(|r| r.unwrap().iter().map(String::from).collect()).collect()
 }
 
-/// Every estimate of a table lies in the interval beside it: `x` from `x_low` to `x_high`, or `mean` from `low` to
-/// `high`. There is one at least.
+/// Every estimate of a table lies in the interval beside it: `x` from `x_low` to `x_high`, or `mean` from
+/// `low` to `high`. There is one at least.
 pub fn estimates_lie_in_their_intervals(table: &str) {
     let rows = cells(table);
     let place = |name: &str| rows[0].iter().position(|own| own == name);

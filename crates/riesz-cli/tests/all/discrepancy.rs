@@ -2,8 +2,8 @@
 
 use crate::common::{Place, cells, number, texts};
 
-/// The published attributions (Mohammadi, Chau and Muandet 2025, figures 7 and 8): s3, s4, bp, s6, age, s5, s2 raise the discrepancy between
-/// the sexes, bmi and s1 hide it.
+/// The published attributions (Mohammadi, Chau and Muandet 2025, figures 7 and 8): s3, s4, bp, s6, age, s5,
+/// s2 raise the discrepancy between the sexes, bmi and s1 hide it.
 #[test]
 fn diabetes_by_sex_is_as_published() {
     let place = Place::new();
@@ -17,7 +17,8 @@ fn diabetes_by_sex_is_as_published() {
     assert!(err.contains("The samples differ: if sex = 1 and sex = 2"), "{err}");
 }
 
-/// bmi and s1, which the published attribution has below 0, differ between the sexes alone: orthogonal factors name them.
+/// bmi and s1, which the published attribution has below 0, differ between the sexes alone: orthogonal
+/// factors name them.
 #[test]
 fn no_feature_of_diabetes_is_hidden() {
     let place = Place::new();

@@ -159,7 +159,8 @@ fn maps_are_the_librarys() {
     let left_out = tuned.fit.left_out().unwrap();
     checked(&table, &world.rates, &tuned.fit.fitted(), &left_out);
     let words = format!(
-        "12 targets, means of rows, weighted by 'people': 12 with rows of their own, 0 through mediators; {} rows in 12 bags",
+        "12 targets, means of rows, weighted by 'people': 12 with rows of their own, 0 through mediators; \
+         {} rows in 12 bags",
         world.bag.len()
     );
     assert!(told.contains(&words), "{told}");
@@ -254,7 +255,8 @@ fn sums_are_learnt_through_mediators() {
     let mediation = Some(Mediation::new(kernel("rbf(lengthscale=0.5, ard)", &every), 1e-3));
     let process = AggregateGaussianProcess { mediation, mediation_noise: 0.1, ..start(&data) };
     let fit = process.fit(&data).unwrap();
-    let asked = "rows.csv bags.csv --bag district --target cases --weight people --sum --total mass --mediators year,level --no-tuning";
+    let asked = "rows.csv bags.csv --bag district --target cases --weight people --sum --total mass \
+                 --mediators year,level --no-tuning";
     let (text, told) = place.good(&format!("downscale check {asked}"));
     checked(&text, &data.targets, &fit.fitted(), &fit.left_out().unwrap());
     assert!(

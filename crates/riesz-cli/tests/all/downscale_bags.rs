@@ -15,7 +15,8 @@ fn sums(world: &World, of: impl Fn(usize) -> f64) -> Vec<f64> {
     sums
 }
 
-/// The table of `explain` is by district so many times the weighted means of what `riesz explain` says of rows, and adds up.
+/// The table of `explain` is by district so many times the weighted means of what `riesz explain` says of
+/// rows, and adds up.
 fn explained(place: &Place, world: &World, options: &str, times: &[f64]) -> Vec<Vec<String>> {
     let (text, told) = place.good(&format!("{EXPLAIN} {options}"));
     assert!(told.contains("12 bags of") && told.contains("exact: values add up"), "{told}");
@@ -229,8 +230,10 @@ fn counts_are_of_rates_and_their_logarithms_explained() {
     let trials: Vec<f64> = cases.iter().map(|z| (2.5 * z).round() + 3.0).collect();
     let lines: String = (0..DISTRICTS).map(|b| format!("d{b:02},{},{}\n", cases[b], trials[b])).collect();
     place.write("bags.csv", format!("district,cases,trials\n{lines}"));
-    let learn = "downscale fit rows.csv bags.csv --bag district --target cases --weight people --no-tuning -o m.riesz";
-    let draw = "downscale map m.riesz rows.csv --x east --y north --bag district --weight people --bags bags.csv --target cases -o map.html";
+    let learn = "downscale fit rows.csv bags.csv --bag district --target cases --weight people --no-tuning \
+                 -o m.riesz";
+    let draw = "downscale map m.riesz rows.csv --x east --y north --bag district --weight people --bags \
+                bags.csv --target cases -o map.html";
     let asked = [("--family poisson", ""), ("--family binomial --trials trials", "--trials trials")];
     for (k, (how, more)) in asked.into_iter().enumerate() {
         place.good(&format!("{learn} {how}"));

@@ -1,4 +1,5 @@
-//! How targets are made of rows: through mediators or not, by bags that overlap, and exactly; against the library on the same numbers.
+//! How targets are made of rows: through mediators or not, by bags that overlap, and exactly; against the
+//! library on the same numbers.
 
 use riesz::aggregate::{AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, Tuning, Unit};
 
@@ -106,7 +107,8 @@ fn bags_may_overlap() {
     refused(
         second,
         &second.replacen(cell, "7.5", 1),
-        "row 'p0' is in bag 'd00' and in bag 'r0' with another 'rain': a row has the same covariates in all of its bags",
+        "row 'p0' is in bag 'd00' and in bag 'r0' with another 'rain': a row has the same covariates in all \
+         of its bags",
     );
     refused(second, &second.replacen("r0", "d00", 1), "row 'p0' is in bag 'd00' twice");
     refused("pixel,", "place,", "there is no column 'pixel'");

@@ -1,4 +1,5 @@
-//! `riesz fuse`: what is learnt is the library's; that it arrives in tables, words, pictures and pages, and what is refused, is tested here.
+//! `riesz fuse`: what is learnt is the library's; that it arrives in tables, words, pictures and pages, and
+//! what is refused, is tested here.
 
 use serde_json::Value;
 
@@ -15,7 +16,8 @@ fn noise() -> impl FnMut() -> f64 {
 
 pub const GRAPH: &str = "age -> dose; age -> psa; dose -> psa; psa -> volume";
 
-/// Older people take more, and psa is age − 2 dose, volume 3 psa: a dose of 0.9 rather than 0.2 takes 4.2 off.
+/// Older people take more, and psa is age − 2 dose, volume 3 psa: a dose of 0.9 rather than 0.2 takes 4.2
+/// off.
 pub fn world() -> Place {
     let (place, mut e) = (Place::new(), noise());
     let mut first = String::from("age,dose,psa,site\n");
@@ -95,7 +97,8 @@ fn three_studies_make_a_chain() {
     place.write("s2.csv", study("psa,size", 2.0, 3.0));
     place.write("s3.csv", study("size,volume", 3.0, 6.0));
     place.write("grid.csv", "dose\n-0.4\n0.5\n");
-    let ask = "fuse s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume --draws 2";
+    let ask = "fuse s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume \
+               --draws 2";
     let (out, _) = place.good(&format!("{ask} --at grid.csv --baseline dose=0 --format csv"));
     let told = columns(&out);
     for (k, truth) in [(0, 4.8), (1, -6.0)] {

@@ -1,4 +1,5 @@
-//! `riesz fuse suggest`: what is suggested is what the library suggests, and what is refused is refused in a sentence.
+//! `riesz fuse suggest`: what is suggested is what the library suggests, and what is refused is refused in a
+//! sentence.
 
 use riesz::causal::{
     Acquisition, Arm, Domain, Fusion, Graph, Measured, Prior, Query, Search, Trials, Updated, gather,

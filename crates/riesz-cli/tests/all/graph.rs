@@ -1,4 +1,5 @@
-//! `riesz graph check`: what is asked and answered is the library's; how it is said, and refused, is tested here.
+//! `riesz graph check`: what is asked and answered is the library's; how it is said, and refused, is tested
+//! here.
 
 use serde_json::Value;
 
@@ -8,7 +9,8 @@ fn place() -> Place {
     let place = Place::new();
     place.write(
         "g.txt",
-        "age -> statin, psa  # older people take more\nbmi -> statin; bmi -> psa\nstatin -> psa -> volume\nage -> volume\n",
+        "age -> statin, psa  # older people take more\nbmi -> statin; bmi -> psa\nstatin -> psa -> \
+         volume\nage -> volume\n",
     );
     place
 }
@@ -160,10 +162,11 @@ fn what_is_not_identified_has_a_hedge_and_perhaps_an_instrument() {
     let words = "graph check iv.txt --treatment X --outcome Y --measured Z,X,Y";
     place.bad(
         words,
-        "the effect of X on Y is not identified in study 1, neither by back-door (adjusting for Z) nor by front-door nor by \
-         any other formula, because the hidden common causes X <-> Y connect X with Y (a hedge: {X, Y} and {Y}): X <-> Y \
-         stays open; measuring what is behind X <-> Y in study 1 would help; Z is an instrument for X, which gives the \
-         effect if that is linear (two-stage least squares), but riesz does not estimate this",
+        "the effect of X on Y is not identified in study 1, neither by back-door (adjusting for Z) nor by \
+         front-door nor by any other formula, because the hidden common causes X <-> Y connect X with Y (a \
+         hedge: {X, Y} and {Y}): X <-> Y stays open; measuring what is behind X <-> Y in study 1 would \
+         help; Z is an instrument for X, which gives the effect if that is linear (two-stage least \
+         squares), but riesz does not estimate this",
     );
     let output = place.run_with(&format!("{words} --format json"), "");
     assert_eq!(output.status.code(), Some(2));
@@ -181,14 +184,14 @@ fn graphs_of_other_packages_are_read_from_files() {
     for (file, text) in [
         (
             "g.gml",
-            "graph [\n  directed 1\n  node [ id 0 label \"Z\" ]\n  node [ id 1 label \"X\" ]\n  node [ id 2 label \"Y\" ]\n  \
-             edge [ source 0 target 1 ]\n  edge [ source 0 target 2 ]\n  edge [ source 1 target 2 ]\n]\n",
+            "graph [\n  directed 1\n  node [ id 0 label \"Z\" ]\n  node [ id 1 label \"X\" ]\n  node [ id 2 \
+             label \"Y\" ]\n  edge [ source 0 target 1 ]\n  edge [ source 0 target 2 ]\n  edge [ source 1 \
+             target 2 ]\n]\n",
         ),
         ("bnlearn.txt", "[Z][X|Z][Y|X:Z]\n"),
         (
             "g.json",
-            "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"X\"}, {\"id\": \"Y\"}, {\"id\": \"Z\"}], \
-             \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
+            "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"X\"}, {\"id\": \"Y\"}, {\"id\": \"Z\"}], \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
         ),
         ("g.csv", ",X,Y,Z\nX,0,1,0\nY,0,0,0\nZ,1,1,0\n"),
         ("arrows.txt", "X -> Y; Z → X; Z → Y"),

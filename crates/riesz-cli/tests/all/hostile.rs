@@ -177,7 +177,10 @@ fn models_that_are_none() {
 #[test]
 fn questions_that_cannot_be_asked() {
     let place = fitted();
-    place.good("fit DIABETES --target target --ridge 1 --kernel linear*linear*linear*linear*linear*linear -o l.riesz");
+    place.good(
+        "fit DIABETES --target target --ridge 1 --kernel linear*linear*linear*linear*linear*linear \
+                -o l.riesz",
+    );
     place.bad("explain l.riesz DIABETES", "multiplied out it has more than 100000 products");
     for (options, expected) in [
         ("--game interventional", "it needs a background"),
@@ -266,7 +269,8 @@ fn full_disk_and_closed_pipe() {
     assert!(out.starts_with("441,"));
     // A link stays a link, and permissions stay.
     let (code, _) = shell(
-        "touch real.csv; chmod 640 real.csv; ln -s real.csv link.csv; $RIESZ predict m.riesz train.csv -o link.csv && test -L link.csv && test -s real.csv && test $(stat -c %a real.csv) = 640",
+        "touch real.csv; chmod 640 real.csv; ln -s real.csv link.csv; $RIESZ predict m.riesz train.csv -o \
+         link.csv && test -L link.csv && test -s real.csv && test $(stat -c %a real.csv) = 640",
     );
     assert_eq!(code, Some(0));
 }
@@ -335,7 +339,8 @@ fn times_in_parquet_are_not_taken_for_numbers() {
     }
 }
 
-/// Numbers with decimal commas are not categories: they are refused where that is not said, and read where it is.
+/// Numbers with decimal commas are not categories: they are refused where that is not said, and read where it
+/// is.
 #[test]
 fn decimal_commas() {
     let place = Place::new();
@@ -364,7 +369,8 @@ fn decimal_commas() {
         ),
         (
             "fit pointed.csv --decimal , --target y -o m.riesz",
-            "column 'a' holds numbers that are written without decimal commas (row 1 (line 2) is '0.5'): give --decimal .",
+            "column 'a' holds numbers that are written without decimal commas (row 1 (line 2) is '0.5'): \
+             give --decimal .",
         ),
         ("compare commas.csv commas.csv --delimiter ;", "holds numbers with decimal commas"),
     ];

@@ -74,7 +74,8 @@ fn what_cannot_be_said_is_refused() {
     place.bad("importance m.riesz train.csv --target y --permutations 0", "permutations");
 }
 
-/// A page and pictures say what they show, and an output that does not vary has no shares rather than none of 0.
+/// A page and pictures say what they show, and an output that does not vary has no shares rather than none
+/// of 0.
 #[test]
 fn pictures_say_what_they_show() {
     let place = towns();

@@ -1,4 +1,5 @@
-//! Fits through landmarks, unit by unit: interrupted, by separate commands, over other files, with the same bytes.
+//! Fits through landmarks, unit by unit: interrupted, by separate commands, over other files, with the same
+//! bytes.
 
 use std::io::Read;
 use std::path::Path;
@@ -154,7 +155,11 @@ fn what_cannot_be_is_refused() {
     for (words, expected) in [
         ("fit a --target target -o m.riesz", "--landmarks"),
         ("fit DIABETES DIABETES --target target --landmarks 9 -o m.riesz", "named twice"),
-        ("fit nothing --target target --landmarks 9 -o m.riesz", "has no file whose name ends in .csv, .tsv, .parquet"),
+        (
+            "fit nothing --target target --landmarks 9 -o m.riesz",
+            "has no file whose name ends in .csv, \
+            .tsv, .parquet",
+        ),
         ("fit no*.csv --target target --landmarks 9 -o m.riesz", "no file matches"),
         ("fit - --target target --landmarks 9 -o m.riesz", "standard input"),
         ("fit a --target target --landmarks 0 -o m.riesz", "--landmarks"),
@@ -259,7 +264,8 @@ fn classes_are_learnt_in_passes() {
         "fit DIABETES --target sex --model klr --landmarks 20 --class-weight balanced -o m.riesz",
         "without landmarks",
     );
-    // A Gaussian process likewise, of classes that some rows have by chance: with its posterior, probabilities are averages.
+    // A Gaussian process likewise, of classes that some rows have by chance: with its posterior,
+    // probabilities are averages.
     std::fs::create_dir(place.path("b")).unwrap();
     for k in 0..3 {
         let swap = |(i, line): (usize, &str)| match i % 11 {

@@ -1,4 +1,5 @@
-//! Every model under every game, drawn by every plot, through files: what the registries name works from end to end.
+//! Every model under every game, drawn by every plot, through files: what the registries name works from end
+//! to end.
 
 use riesz::Game;
 use riesz::fit::{MODELS, Predicts};

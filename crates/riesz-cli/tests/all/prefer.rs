@@ -292,7 +292,10 @@ fn duels_have_sides_contexts_and_ties() {
         "{dense:?} {through:?}"
     );
     place.good("prefer explain l.riesz items.csv duels.csv --home venue -o why.json");
-    place.good(&format!("prefer evaluate items.csv duels.csv {met} --landmarks 4 --context-landmarks 1 --models nested --repeats 1"));
+    place.good(&format!(
+        "prefer evaluate items.csv duels.csv {met} --landmarks 4 --context-landmarks 1 \
+                         --models nested --repeats 1"
+    ));
     place.bad("prefer fit items.csv duels.csv --landmarks some -o l.riesz", "a number, 'all' or 'none'");
     place.bad("prefer fit items.csv duels.csv --landmarks 3 --kernel linear -o l.riesz", "does not vanish");
     place.good("prefer fit items.csv duels.csv --landmarks 5 -o l.riesz");
@@ -495,7 +498,8 @@ fn rankings_and_clusters_are_drawn() {
     place.good(&format!("{rank} ladder.png --max-display 4 -o ranks.csv"));
     assert!(std::fs::read(place.path("ladder.png")).unwrap().starts_with(b"\x89PNG"));
     place.good(
-        "prefer cluster items.csv duels.csv --ignore size --method covariates --clusters 2 --no-tuning --plot matrix.svg -o c.csv",
+        "prefer cluster items.csv duels.csv --ignore size --method covariates --clusters 2 --no-tuning \
+         --plot matrix.svg -o c.csv",
     );
     let matrix = place.read("matrix.svg");
     assert!(

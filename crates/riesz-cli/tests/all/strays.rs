@@ -7,8 +7,8 @@ use crate::common::{Place, cells, number, texts};
 
 const CITIES: [&str; 3] = ["Bern", "Oslo", "Rome"];
 
-/// Rows of an age, a city and a target, and a model of them whose kernel is known: `rbf(age, lengthscale=5) * categorical(city,
-/// similarity=0.3)`.
+/// Rows of an age, a city and a target, and a model of them whose kernel is known:
+/// `rbf(age, lengthscale=5) * categorical(city, similarity=0.3)`.
 fn towns() -> Place {
     let place = Place::new();
     let row = |i: usize| format!("{},{},{}\n", 20 + i * i % 17, CITIES[i * i % 7 % 3], i % 7);
@@ -20,7 +20,8 @@ fn towns() -> Place {
     place
 }
 
-/// The game of dropped features, by its definition: age's factor or 1, times the similarity of a city that is none of them, or 1.
+/// The game of dropped features, by its definition: age's factor or 1, times the similarity of a city that is
+/// none of them, or 1.
 fn game(model: &Expansion, age: f64, has_age: bool, has_city: bool) -> f64 {
     let part = |i: usize| {
         let near = (-(age - model.points.get(i, 0)).powi(2) / 50.0).exp();
@@ -42,8 +43,8 @@ fn fact(found: &SavedExplanation, name: &str) -> Vec<String> {
 fn unseen_categories_are_none_of_the_known_ones() {
     let place = towns();
     place.write("new.csv", "city,age\nBern,22\nParis,23.5\nLima,30\nParis,26\n");
-    let refused = "new.csv: row 2 (line 3) of column 'city' is 'Paris', which the model has not seen; it knows: Bern, Oslo, Rome; \
-                   --unseen none takes it for none of these";
+    let refused = "new.csv: row 2 (line 3) of column 'city' is 'Paris', which the model has not seen; it \
+                   knows: Bern, Oslo, Rome; --unseen none takes it for none of these";
     for command in ["predict m.riesz new.csv", "explain m.riesz new.csv", "report m.riesz new.csv -o r.html"]
     {
         place.bad(command, refused);
@@ -92,7 +93,11 @@ fn backgrounds_may_hold_what_the_model_has_not_seen() {
     place.write("rows.csv", "age,city\n21,Rome\n");
     place.write("bg.csv", "age,city\n25,Paris\n,Oslo\n");
     let ask = "explain m.riesz rows.csv --background bg.csv";
-    place.bad(ask, "bg.csv: row 2 (line 3) of column 'age' is empty: fill the value in or remove the row, or give --missing impute");
+    place.bad(
+        ask,
+        "bg.csv: row 2 (line 3) of column 'age' is empty: fill the value in or remove the row, \
+                    or give --missing impute",
+    );
     place.bad(&format!("{ask} --missing impute"), "bg.csv: row 1 (line 2) of column 'city' is 'Paris'");
     for game in ["interventional", "observational", "marginal-product"] {
         let (_, err) = place.good(&format!("{ask} --game {game} --missing impute --unseen none -o e.json"));
@@ -124,13 +129,15 @@ fn missing_cells_are_filled_in_on_request() {
     place.write("new.csv", "age,city\n22,Bern\n,Oslo\nNA,\n25,nan\n");
     place.write("full.csv", format!("age,city\n22,Bern\n{median},Oslo\n{median},{most}\n25,{most}\n"));
     for command in ["predict m.riesz", "explain m.riesz", "explain m.riesz --background train.csv"] {
-        let refused = "new.csv: row 2 (line 3) of column 'age' is empty: fill the value in or remove the row, or give --missing impute";
+        let refused = "new.csv: row 2 (line 3) of column 'age' is empty: fill the value in or remove the \
+                       row, or give --missing impute";
         place.bad(&format!("{command} new.csv"), refused);
         let (found, err) = place.good(&format!("{command} new.csv --missing impute"));
         assert_eq!(found, place.good(&format!("{command} full.csv")).0);
         let said = format!(
-            "note: new.csv: 2 cells of column 'age' filled in with {median}, the median of the model's support points; 2 cells of column 'city' \
-             filled in with {most}, the most frequent category of the model's support points"
+            "note: new.csv: 2 cells of column 'age' filled in with {median}, the median of the model's \
+             support points; 2 cells of column 'city' filled in with {most}, the most frequent category of \
+             the model's support points"
         );
         assert!(err.contains(&said), "{err}");
     }
@@ -309,8 +316,9 @@ fn pages_of_saved_explanations_show_classes_and_probabilities() {
     assert!(explained(&place, "e.json").decisions.is_none() && !place.read("e.json").contains("decisions"));
 }
 
-/// Rows are matched by the names of columns, in any order, whatever others there are. LIBSVM files leave zeros out, so that for them
-/// further columns named by number are features; the tests of Python say the same.
+/// Rows are matched by the names of columns, in any order, whatever others there are. LIBSVM files leave
+/// zeros out, so that for them further columns named by number are features; the tests of Python say the
+/// same.
 #[test]
 fn columns_that_the_model_does_not_know_are_left_out() {
     let place = towns();
@@ -321,7 +329,11 @@ fn columns_that_the_model_does_not_know_are_left_out() {
             ["rows", "more"].map(|rows| place.good(&format!("{command} {rows}.csv")));
         assert_eq!(one, other);
     }
-    place.write("l.model", "svm_type epsilon_svr\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\nSV\n1 1:1 2:0.5\n-1 1:0.2\n");
+    place.write(
+        "l.model",
+        "svm_type epsilon_svr\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho \
+                            0.1\nSV\n1 1:1 2:0.5\n-1 1:0.2\n",
+    );
     let predict = |header: &str, row: &str| {
         place.write("x.csv", format!("{header}\n{row}\n"));
         number(&cells(&place.good("predict l.model x.csv").0)[1][1])

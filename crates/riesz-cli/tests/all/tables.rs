@@ -85,7 +85,8 @@ fn fits_are_the_same_however_numbers_are_written() {
 fn labels_of_rows_are_refused_or_warned_of() {
     let place = Place::new();
     place.write("labels.csv", rows(|i| format!("note {i}")));
-    let refused = "column 'b' has 60 different texts in 60 rows: leave it out with --ignore 'b', or give --column 'b=text'";
+    let refused = "column 'b' has 60 different texts in 60 rows: leave it out with --ignore 'b', or give \
+                   --column 'b=text'";
     place.bad("fit labels.csv --target y -o m.riesz", refused);
     place.bad("compare labels.csv labels.csv", refused);
     place.good("fit labels.csv --target y --model svr --ignore b -o m.riesz");
@@ -110,7 +111,8 @@ fn marks_of_missing_values_are_warned_of_and_can_be_named() {
     assert!(err.contains("row 8 (line 9) is -3.4e38") && err.contains("--na-values '-3.4e38'"), "{err}");
     place.bad(
         "fit raster.csv --target y --model svr --na-values -3.4e38 -o m.riesz",
-        "row 8 (line 9) of column 'b' is missing ('-3.4e+38'): fill the value in or remove the row, or leave its row out with --missing drop",
+        "row 8 (line 9) of column 'b' is missing ('-3.4e+38'): fill the value in or remove the row, or \
+         leave its row out with --missing drop",
     );
     let (_, err) =
         place.good("fit raster.csv --target y --model svr --na-values -3.4e38 --missing drop -o m.riesz");

@@ -47,7 +47,8 @@ pub(super) fn draw(found: &Attributions, options: &PlotOptions) -> Svg {
         "Bars of what each feature contributes to {}{}. Largest: {}.",
         e.output_names[0],
         if significance.is_some() {
-            ", with the middle 95 % of what it contributes under the null hypothesis in grey and its adjusted p-value"
+            ", with the middle 95 % of what it contributes under the null hypothesis in grey and its \
+             adjusted p-value"
         } else {
             ""
         },

@@ -17,7 +17,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     if !rest.is_empty() {
         lines.push((None, rest_label(e, rest.len()), rest.iter().map(|&j| mean[j]).sum()));
     }
-    // How far means may be off: under a posterior no less than that, whatever rows have in common; else over rows.
+    // How far means may be off: under a posterior no less than that, whatever rows have in common; else over
+    // rows.
     let sd = e.mean_abs_sd(options.output);
     let over_rows = spans(e, options.output).filter(|_| sd.is_none());
     let span = |player: &Option<usize>, value: f64| match (&sd, player) {
@@ -82,7 +83,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.finish(width, bottom + 42.0, "Importance of features", &about, "")
 }
 
-/// By set how far the mean |value| can be off, 19 times in 20: over rows, if there are several; else of an estimated value.
+/// By set how far the mean |value| can be off, 19 times in 20: over rows, if there are several; else of an
+/// estimated value.
 fn spans(e: &Explanation, output: usize) -> Option<Vec<[f64; 2]>> {
     if e.rows() > 1 {
         // Squares of the largest values that can be drawn are beyond numbers.

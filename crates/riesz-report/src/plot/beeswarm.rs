@@ -91,9 +91,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
     let [_, many] = e.row_words();
     let about = format!(
-        "One dot for each of {n} {many} and each feature: to the right it raises the model’s output, to the left it lowers it; \
-         orange dots are high feature values, blue dots low ones, and categories have colours of \
-         their own. Most important: {}.",
+        "One dot for each of {n} {many} and each feature: to the right it raises the model’s output, to the \
+         left it lowers it; orange dots are high feature values, blue dots low ones, and categories have \
+         colours of their own. Most important: {}.",
         names.join(", ")
     );
     // Where the axis lies, for pages that show the row under the pointer.

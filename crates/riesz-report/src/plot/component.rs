@@ -1,4 +1,5 @@
-//! A component of a model's functional ANOVA: along one column a curve with its band, over two a surface in colours.
+//! A component of a model's functional ANOVA: along one column a curve with its band, over two a surface in
+//! colours.
 
 use riesz::global::{Axis, Curve};
 

@@ -1,4 +1,5 @@
-//! What treatments do to an outcome: the curve with its band, where studies do not tell it, and below which of them leaves it unsure.
+//! What treatments do to an outcome: the curve with its band, where studies do not tell it, and below which
+//! of them leaves it unsure.
 
 use super::*;
 

@@ -42,7 +42,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (mut deepest, mut sums): (f64, _) = (y + half + 18.0, Vec::new());
     for (list, side, paint) in [(&up, -1.0, Paint::Up), (&down, 1.0, Paint::Down)] {
         let mut at = meet;
-        // Labels run outwards from the prediction, on two lines; what does not fit is left to the waterfall plot.
+        // Labels run outwards from the prediction, on two lines; what does not fit is left to the waterfall
+        // plot.
         let inner = scale.at(meet) + side * 6.0;
         let (mut free, mut line) = (inner, 0);
         let (named, rest) = apart(list, options.max_display, |j| (scale.at(values[j]) - scale.at(0.0)).abs());
@@ -104,8 +105,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.finish(width, deepest + 18.0, &title, &about, "")
 }
 
-/// The first of a side's forces, which have arrows of their own, and those after them that share one: beyond `max_display`, or
-/// too thin to be seen apart. One alone keeps its name.
+/// The first of a side's forces, which have arrows of their own, and those after them that share one: beyond
+/// `max_display`, or too thin to be seen apart. One alone keeps its name.
 fn apart(list: &[usize], max_display: usize, wide: impl Fn(usize) -> f64) -> (&[usize], &[usize]) {
     let seen = list.iter().take(max_display).take_while(|&&j| wide(j) >= THIN).count();
     list.split_at(if list.len() <= seen + 1 { list.len() } else { seen })

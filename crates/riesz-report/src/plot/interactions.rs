@@ -90,7 +90,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     }
     let what = capital(&found.says(e, o));
     let mut below = vec![format!(
-        "{what}. On the diagonal, in frames, features alone, with colours of their own scale, the strongest for {}; each pair stands twice, each time with all of its value.",
+        "{what}. On the diagonal, in frames, features alone, with colours of their own scale, the strongest \
+         for {}; each pair stands twice, each time with all of its value.",
         format::number(alone)
     )];
     below.extend(found.larger(e));
@@ -112,7 +113,8 @@ fn brief(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// All values in as many digits as fit into cells, equal ones so that they can be compared; `None` if cells are too narrow.
+/// All values in as many digits as fit into cells, equal ones so that they can be compared; `None` if cells
+/// are too narrow.
 fn numbers(matrix: &[Vec<f64>], largest: f64, signed: bool, room: f64) -> Option<Vec<Vec<String>>> {
     if !(1e-4..1e6).contains(&largest) {
         return None;

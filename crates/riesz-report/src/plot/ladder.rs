@@ -91,7 +91,8 @@ pub(super) fn draw(found: &Rankability, names: &[String], options: &PlotOptions)
     let end = notes(&mut canvas, (24.0, bottom + 54.0), &told, width - 48.0);
     let first: Vec<String> = order.iter().take(3).map(|&i| names[i].clone()).collect();
     let about = format!(
-        "{} items by utility, a rung each, with intervals, places and probabilities of being the best. On top: {}. {} circles of three.",
+        "{} items by utility, a rung each, with intervals, places and probabilities of being the best. On \
+         top: {}. {} circles of three.",
         order.len(),
         first.join(", "),
         circles.len()

@@ -1,4 +1,5 @@
-//! Numbers of places as a map: rows with two coordinates in the cells of a raster, coloured from low to high, or by what there is most of.
+//! Numbers of places as a map: rows with two coordinates in the cells of a raster, coloured from low to high,
+//! or by what there is most of.
 
 use super::*;
 
@@ -16,7 +17,8 @@ pub(crate) enum Shown<'v> {
     Levels { of: &'v [usize], names: &'v [String] },
 }
 
-/// Draws places. They are as far apart in both directions; longitude and latitude as they appear at the middle latitude.
+/// Draws places. They are as far apart in both directions; longitude and latitude as they appear at the
+/// middle latitude.
 pub(super) fn draw(
     places: [&[f64]; 2],
     shown: &Shown<'_>,
@@ -138,7 +140,8 @@ impl Grid {
     ) {
         let [columns, rows] = self.cells;
         if theme == Theme::Auto {
-            // For pages, a picture in the picture: shapes take a hundred times its bytes. It is written from the top.
+            // For pages, a picture in the picture: shapes take a hundred times its bytes. It is written from
+            // the top.
             let from_top: Vec<Option<Paint>> =
                 paints.chunks(columns).rev().flat_map(|row| row.iter().copied()).collect();
             canvas.picture([left, top, wide, tall], &from_top, columns);
@@ -164,7 +167,8 @@ fn span(places: &[f64], step: f64) -> [f64; 2] {
     [low - step / 2.0, high + step / 2.0]
 }
 
-/// How far places are apart, as if they were a grid over the area where there are some: that of the cells of a coarse raster that have one.
+/// How far places are apart, as if they were a grid over the area where there are some: that of the cells of
+/// a coarse raster that have one.
 fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
     let spans = [ends(x), ends(y)].map(|[low, high]| [low, if high > low { high } else { low + 1.0 }]);
     let mut some = vec![false; COARSE * COARSE];
@@ -176,8 +180,8 @@ fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
     (share * wide * stretch * tall / x.len() as f64).sqrt()
 }
 
-/// The side of a cell: where places are a grid the median distance of different neighbours, and where they are scattered what they are `apart`; at least the share of the whole that one
-/// of the most cells takes.
+/// The side of a cell: where places are a grid the median distance of different neighbours, and where they
+/// are scattered what they are `apart`; at least the share of the whole that one of the most cells takes.
 fn step(places: &[f64], apart: f64) -> f64 {
     let [low, high] = ends(places);
     let whole = high - low;

@@ -90,7 +90,8 @@ pub(super) fn draw(
     let told = ["How probable it is that the row’s item beats the column’s.".to_string()];
     let end = notes(&mut canvas, (24.0, bottom + below + 14.0), &told, width - 48.0);
     let about = format!(
-        "A matrix of {n} items{}: orange where the row’s item is likely to beat the column’s, blue where it is likely to lose.",
+        "A matrix of {n} items{}: orange where the row’s item is likely to beat the column’s, blue where it \
+         is likely to lose.",
         if kinds.is_empty() { String::new() } else { format!(" in {} clusters", kinds.len()) }
     );
     canvas.finish(width, end, "Who beats whom", &about, "")

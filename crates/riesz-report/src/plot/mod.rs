@@ -123,8 +123,8 @@ impl Default for PlotOptions {
 ///
 /// # Errors
 /// [`Error::Shape`] for an inconsistent explanation, [`Error::TooFew`] without rows or players,
-/// [`Error::NotFinite`] for values that cannot be drawn, [`Error::Parameter`] for options out of range, [`Error::Format`] for an
-/// explanation that does not have [what the plot shows](Plot::can_show).
+/// [`Error::NotFinite`] for values that cannot be drawn, [`Error::Parameter`] for options out of range,
+/// [`Error::Format`] for an explanation that does not have [what the plot shows](Plot::can_show).
 pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> Result<Svg> {
     check(explanation)?;
     in_range("output", options.output, explanation.outputs())?;
@@ -139,7 +139,8 @@ pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> 
     if !plot.can_show(explanation) {
         return Err(Error::Format {
             problem: format!(
-                "the explanation has {} of single features and no interactions to draw: explain with --index k-sii, or another index of pairs",
+                "the explanation has {} of single features and no interactions to draw: explain with \
+                 --index k-sii, or another index of pairs",
                 explanation.index.names()
             ),
         });
@@ -206,10 +207,12 @@ pub fn render_component(found: &Curve, options: &PlotOptions) -> Result<Svg> {
     Ok(component::draw(found, options))
 }
 
-/// Draws an effect: along one treatment that is a number the curve with its band and what leaves it unsure, else a line for each of the first treatments asked about.
+/// Draws an effect: along one treatment that is a number the curve with its band and what leaves it unsure,
+/// else a line for each of the first treatments asked about.
 ///
 /// # Errors
-/// [`Error::TooFew`] without treatments; [`Error::NotFinite`] for numbers that cannot be drawn; [`Error::Parameter`] for the level and options.
+/// [`Error::TooFew`] without treatments; [`Error::NotFinite`] for numbers that cannot be drawn;
+/// [`Error::Parameter`] for the level and options.
 pub fn render_effect(found: &EffectPage<'_>, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
     let ends = found.effect.interval(found.level)?;
@@ -232,11 +235,14 @@ pub fn render_causal_graph(graph: &Graph, found: &Identification, options: &Plot
     Ok(causal_graph::draw(graph, found, options))
 }
 
-/// Draws numbers of places as a map: places of the coordinates `x` and `y` in the cells of a raster of at most 240 × 240, those of a cell as their mean, coloured from the least to the largest.
-/// `names` are those of the coordinates (longitude and latitude are told by them, and drawn as they appear at the middle latitude), `title` that of the numbers.
+/// Draws numbers of places as a map: places of the coordinates `x` and `y` in the cells of a raster of at
+/// most 240 × 240, those of a cell as their mean, coloured from the least to the largest. `names` are those
+/// of the coordinates (longitude and latitude are told by them, and drawn as they appear at the middle
+/// latitude), `title` that of the numbers.
 ///
 /// # Errors
-/// [`Error::Shape`] unless there is a number for each place; [`Error::TooFew`] without places; [`Error::NotFinite`]; [`Error::Parameter`] for options.
+/// [`Error::Shape`] unless there is a number for each place; [`Error::TooFew`] without places;
+/// [`Error::NotFinite`]; [`Error::Parameter`] for options.
 pub fn render_map(
     [x, y]: [&[f64]; 2],
     values: &[f64],
@@ -275,18 +281,20 @@ pub(crate) fn places_map(
 /// Draws items of these names by utility, a rung each, with places and the most probable circles of three.
 ///
 /// # Errors
-/// [`Error::Shape`] unless there is a name for each item; [`Error::TooFew`] without items; [`Error::Parameter`] for options.
+/// [`Error::Shape`] unless there is a name for each item; [`Error::TooFew`] without items;
+/// [`Error::Parameter`] for options.
 pub fn render_ladder(found: &Rankability, names: &[String], options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
     one_each("names", found.utility.len(), names.len())?;
     Ok(ladder::draw(found, names, options))
 }
 
-/// Draws how probable it is that the row's item beats the column's (items × items); items of a cluster, numbered from 0, stand together.
+/// Draws how probable it is that the row's item beats the column's (items × items); items of a cluster,
+/// numbered from 0, stand together.
 ///
 /// # Errors
-/// [`Error::Shape`] unless there is a row, a column, a name, and a cluster if any, for each item; [`Error::TooFew`] without items; [`Error::Parameter`] for what
-/// is no probability, and for options.
+/// [`Error::Shape`] unless there is a row, a column, a name, and a cluster if any, for each item;
+/// [`Error::TooFew`] without items; [`Error::Parameter`] for what is no probability, and for options.
 pub fn render_preference_matrix(
     chances: &Matrix,
     names: &[String],
@@ -357,7 +365,9 @@ pub(crate) fn check(explanation: &Explanation) -> Result<()> {
     }
     if !explanation.is_complete() {
         return Err(Error::Format {
-            problem: "the explanation is a selection of values, which do not add up to the predictions: draw or report the whole".into(),
+            problem: "the explanation is a selection of values, which do not add up to the predictions: \
+                      draw or report the whole"
+                .into(),
         });
     }
     // Far from overflow, so that sums and axis ranges are finite too.
@@ -441,7 +451,8 @@ fn x_axis(canvas: &mut Canvas, scale: Scale, top: f64, bottom: f64, name: &str) 
     canvas.text((middle, bottom + 30.0), name, Anchor::Middle, Paint::Muted, scale.to - scale.from + 60.0);
 }
 
-/// Room for labels to the left of a plot: as wide as the widest, at most 40% of the picture, 30% of a narrow one.
+/// Room for labels to the left of a plot: as wide as the widest, at most 40% of the picture, 30% of a narrow
+/// one.
 fn label_room(labels: &[String], width: f64) -> f64 {
     labels
         .iter()
@@ -482,7 +493,8 @@ impl<'e> Colours<'e> {
         Some(Self { column, of: Says::Place(lo, hi) })
     }
 
-    /// By level its colour, and the colours' names: the most frequent levels have colours of their own, the rest share one.
+    /// By level its colour, and the colours' names: the most frequent levels have colours of their own, the
+    /// rest share one.
     fn levels(of: impl Iterator<Item = usize>, levels: &[String]) -> (Vec<Paint>, Vec<(Paint, String)>) {
         let mut counts = vec![0_usize; levels.len()];
         of.for_each(|level| counts[level] += 1);
@@ -628,7 +640,8 @@ pub(crate) fn capital(text: &str) -> String {
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// What the values of a row leave of the difference between its prediction and the base value; `None` if they are to add up to it.
+/// What the values of a row leave of the difference between its prediction and the base value; `None` if they
+/// are to add up to it.
 fn left_over(explanation: &Explanation, row: usize, output: usize) -> Option<(String, f64)> {
     if explanation.index.is_efficient() {
         return None;

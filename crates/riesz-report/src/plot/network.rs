@@ -23,7 +23,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         .map(|&j| format::text_width(name(j), FONT))
         .fold(30.0, f64::max);
     let radius = (width / 2.0 - widest.min(0.2 * width) - 34.0).min(150.0);
-    // Near the top and bottom names stand below each other by 4π²/n² of the radius: as many as leave each its line.
+    // Near the top and bottom names stand below each other by 4π²/n² of the radius: as many as leave each its
+    // line.
     let most = (radius * 4.0 * PI * PI / 15.0).sqrt() as usize;
     let players = found.players(options.max_display.min(most));
     let n = players.len();

@@ -10,7 +10,8 @@ const NAMED: usize = 3;
 /// Room for a name within a sentence.
 const NAME: f64 = 330.0;
 
-/// How strong sets of players are: the values of a row if there is one, with their signs; else means of |value| over rows.
+/// How strong sets of players are: the values of a row if there is one, with their signs; else means of
+/// |value| over rows.
 pub(super) struct Together {
     /// Whether these are the values of one row.
     pub(super) signed: bool,

@@ -56,7 +56,8 @@ pub(super) fn draw(w: &Witness, options: &PlotOptions) -> Svg {
     }
     canvas.line((left, y_scale.at(0.0)), (right, y_scale.at(0.0)), Paint::Muted, false);
     let about = format!(
-        "The witness function along {}, with a band of two standard errors: above 0 the first sample has more mass, below 0 the second.",
+        "The witness function along {}, with a band of two standard errors: above 0 the first sample has \
+         more mass, below 0 the second.",
         w.column
     );
     canvas.finish(width, bottom + 42.0, &format!("Where the samples differ along {}", w.column), &about, "")

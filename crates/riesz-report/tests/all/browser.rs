@@ -184,7 +184,8 @@ fn words_of_texts_are_shaded_by_their_values() {
     let browser = Browser::start(&folder.join("profile"));
     browser.post("url", json!({ "url": format!("file://{}", page.display()) }));
     assert_eq!(browser.text("#text"), "A film, not good <at all>");
-    let marks = "[...document.querySelectorAll('#text mark')].map((m) => `${m.textContent} ${m.style.backgroundColor}`)";
+    let marks = "[...document.querySelectorAll('#text mark')].map((m) => `${m.textContent} \
+                 ${m.style.backgroundColor}`)";
     // Of "good" both the word and the pair count: 1 - 2; "not" has the pair's alone, the largest.
     let blue = |share: f64| format!("rgba(31, 111, 178, {share})");
     let expected = [("film", blue(0.176)), ("not", blue(0.7)), ("good", blue(0.35))];

@@ -1,4 +1,5 @@
-//! Pages of maps and bags: what cells show, which bags and features are listed, and names meant to break them.
+//! Pages of maps and bags: what cells show, which bags and features are listed, and names meant to break
+//! them.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use resvg::tiny_skia::Pixmap;

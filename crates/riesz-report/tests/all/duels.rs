@@ -148,7 +148,8 @@ fn pages_and_pictures_speak_of_duels() {
         "that of the left item less that of the right one",
         "<h2>Duels</h2>",
         "aria-label=\"Table of duels\"",
-        "C\\u003c1> beats C02 with probability 0.90 (95 % 0.38 to 1.00; it is the better one with probability 0.96)",
+        "C\\u003c1> beats C02 with probability 0.90 (95 % 0.38 to 1.00; it is the better one with \
+         probability 0.96)",
         "C\\u003c2> against C02",
     ] {
         assert!(page.contains(told), "{told}");

@@ -1,4 +1,5 @@
-//! Pictures of what features do together: each number in its place, the strongest kept, the rest told in words.
+//! Pictures of what features do together: each number in its place, the strongest kept, the rest told in
+//! words.
 
 use riesz::Explanation;
 use riesz_report::{Plot, PlotOptions, Theme, png, render, report};

@@ -9,12 +9,16 @@ use crate::fit::average::{Averaged, Surface, mixed};
 use crate::table::Table;
 
 impl Tuning {
-    /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance draws, the first of which are around the mode that is found from `tuned`.
-    /// All hyper-parameters vary, those of mediators too, but for the scale of their kernel. Cost: some tens of evaluations of the marginal likelihood and two more for each parameter, at
-    /// first and wherever one draw outweighs the others, and a fit a draw.
+    /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance
+    /// draws, the first of which are around the mode that is found from `tuned`. All hyper-parameters vary,
+    /// those of mediators too, but for the scale of their kernel. Cost: some tens of evaluations of the
+    /// marginal likelihood and two more for each parameter, at first and wherever one draw outweighs the
+    /// others, and a fit a draw.
     ///
     /// # Errors
-    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`](crate::Error::TooFew) without draws; [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood; [`Error::Interrupted`](crate::Error::Interrupted).
+    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`](crate::Error::TooFew) without draws;
+    /// [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood;
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     ///
     /// # Panics
     /// If `tuned` is a process with other parameters.
@@ -38,7 +42,8 @@ impl Tuning {
 }
 
 impl Averaged<AggregateFit> {
-    /// Mean and standard deviation of f at rows, one each: of the mixture, so that how far the fits differ counts. Cost that of all fits.
+    /// Mean and standard deviation of f at rows, one each: of the mixture, so that how far the fits differ
+    /// counts. Cost that of all fits.
     ///
     /// # Errors
     /// As [`Expansion::predict`](crate::Expansion::predict).

@@ -31,15 +31,18 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// Of each row its bag, numbered from 0, and its weight, by default 1. Rows of several bags are [`overlapping`](Self::overlapping).
+    /// Of each row its bag, numbered from 0, and its weight, by default 1. Rows of several bags are
+    /// [`overlapping`](Self::overlapping).
     ///
     /// # Errors
-    /// [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] for a bag that is not there, a weight that is not positive, and a bag without rows.
+    /// [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] for a bag that is not there, a
+    /// weight that is not positive, and a bag without rows.
     pub fn new(bag: &[usize], bags: usize, weight: Option<&[f64]>, unit: Unit) -> Result<Self> {
         Self::overlapping(&(0..bag.len()).collect::<Vec<_>>(), bag.len(), bag, bags, weight, unit)
     }
 
-    /// As [`new`](Self::new) of memberships: of each its row, of so many from 0, its bag and its weight. A row may be in several bags, which share its noise then.
+    /// As [`new`](Self::new) of memberships: of each its row, of so many from 0, its bag and its weight. A
+    /// row may be in several bags, which share its noise then.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Parameter`] for a row that is not there.

@@ -1,9 +1,12 @@
-//! Counts of bags: cases among people, successes among trials. The logarithm of the rate of a row (or its log odds) is a Gaussian process, and a count is of the sum of the rates of its bag's rows.
+//! Counts of bags: cases among people, successes among trials. The logarithm of the rate of a row (or its log
+//! odds) is a Gaussian process, and a count is of the sum of the rates of its bag's rows.
 //!
-//! The posterior is Laplace's approximation around the mode, with the information that counts are expected to give (Gauss-Newton): that of a process whose sums are observed with noise, so
-//! that the answer is again an [`Expansion`](crate::Expansion) of f with its [`Covariance`](crate::Covariance). f is known through its values at inducing points; where these are all
-//! rows, nothing else is approximated. Sources: the model is that of Law et al. 2018, who bound its evidence instead; the iteration that of spatial statistics (Yousefi, Smith and Álvarez 2019;
-//! Nandi et al. 2023 sum over pixels likewise).
+//! The posterior is Laplace's approximation around the mode, with the information that counts are expected to
+//! give (Gauss-Newton): that of a process whose sums are observed with noise, so that the answer is again an
+//! [`Expansion`](crate::Expansion) of f with its [`Covariance`](crate::Covariance). f is known through its
+//! values at inducing points; where these are all rows, nothing else is approximated. Sources: the model is
+//! that of Law et al. 2018, who bound its evidence instead; the iteration that of spatial statistics
+//! (Yousefi, Smith and Álvarez 2019; Nandi et al. 2023 sum over pixels likewise).
 
 mod cross;
 mod dispersion;
@@ -72,10 +75,12 @@ pub struct CountProcess {
     pub family: Family,
     /// How counts without rows are made of bags with rows.
     pub smoothing: Option<Smoothing>,
-    /// By how much counts vary more than their family, 0 for not at all: the variance of a gamma factor of the rate (then counts are negative binomial), or of successes φ, of which
-    /// `φ/(1 + φ)` is the correlation of two trials of a target (beta-binomial).
+    /// By how much counts vary more than their family, 0 for not at all: the variance of a gamma factor of
+    /// the rate (then counts are negative binomial), or of successes φ, of which `φ/(1 + φ)` is the
+    /// correlation of two trials of a target (beta-binomial).
     pub dispersion: f64,
-    /// The same of counts through mediators, instead: by how much their rates vary around what the smoother says.
+    /// The same of counts through mediators, instead: by how much their rates vary around what the smoother
+    /// says.
     pub mediation_dispersion: f64,
     /// The prior mean of f; `None` for the constant with which the mode is the most probable.
     pub prior_mean: Option<f64>,
@@ -92,7 +97,8 @@ pub struct CountFit {
     pub smoothing: Option<Smoothing>,
     /// The dispersions of counts with rows, and of those through mediators.
     pub dispersions: [f64; 2],
-    /// Laplace's approximation of the logarithm of the probability of the counts, at the best prior mean if it is learnt.
+    /// Laplace's approximation of the logarithm of the probability of the counts, at the best prior mean if
+    /// it is learnt.
     pub log_marginal_likelihood: f64,
     /// By target the mean of its count at the mode.
     pub fitted: Vec<f64>,
@@ -104,7 +110,8 @@ pub struct CountFit {
     pub steps: usize,
 }
 
-/// Inducing points for counts: all different rows up to 1,000, beyond twice as many as targets from 200 to 1,000, as [`inducing_points`] chooses them.
+/// Inducing points for counts: all different rows up to 1,000, beyond twice as many as targets from 200 to
+/// 1,000, as [`inducing_points`] chooses them.
 ///
 /// # Errors
 /// As [`inducing_points`].
@@ -117,8 +124,8 @@ pub fn count_points(data: &Aggregates, seed: u64) -> Result<Table> {
 }
 
 impl CountProcess {
-    /// With a prior mean that is learnt, and no mediators. Counts are of their family but for those through mediators, where [`smoothing`](Self::smoothing) is set, whose dispersion begins
-    /// with 0.1.
+    /// With a prior mean that is learnt, and no mediators. Counts are of their family but for those through
+    /// mediators, where [`smoothing`](Self::smoothing) is set, whose dispersion begins with 0.1.
     pub fn new(kernel: Kernel, points: Table, family: Family) -> Self {
         let mediation_dispersion = MEDIATION_DISPERSION;
         Self {
@@ -132,7 +139,8 @@ impl CountProcess {
         }
     }
 
-    /// What is tuned by the marginal likelihood: the kernel's parameters, and the logarithms of dispersions that are not 0; that of mediated counts where there is a smoother.
+    /// What is tuned by the marginal likelihood: the kernel's parameters, and the logarithms of dispersions
+    /// that are not 0; that of mediated counts where there is a smoother.
     pub fn parameters(&self) -> Vec<Parameter> {
         let own = self.tuned().into_iter().flatten();
         let dispersions = own.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
@@ -164,12 +172,15 @@ impl CountProcess {
         Self { kernel: self.kernel.with_parameters(kernel), dispersion, mediation_dispersion, ..self.clone() }
     }
 
-    /// Finds the mode; nothing is tuned. Targets of Poisson counts are sums, of binomial ones means, whose values are counts all the same. Cost a step some passes over n rows times m points,
-    /// O(targets m²) and O(m³); memory n m numbers up to 512 MB.
+    /// Finds the mode; nothing is tuned. Targets of Poisson counts are sums, of binomial ones means, whose
+    /// values are counts all the same. Cost a step some passes over n rows times m points, O(targets m²) and
+    /// O(m³); memory n m numbers up to 512 MB.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and parameters that make no sense, such as counts that are no whole numbers; [`Error::Target`] for
-    /// counts that say nothing of rates; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too near each other.
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and
+    /// parameters that make no sense, such as counts that are no whole numbers; [`Error::Target`] for counts
+    /// that say nothing of rates; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too
+    /// near each other.
     pub fn fit(&self, data: &Aggregates) -> Result<CountFit> {
         self.fit_from(data, &self.work(data)?, None, Watch::nobody())
     }
@@ -188,7 +199,8 @@ impl CountProcess {
         self.result(data, work, &points, &mode)
     }
 
-    /// Laplace's approximation of `log p(z)` and its slopes by `theta`, the logarithms of [`parameters`](Self::parameters). Cost about twice that of [`fit`](Self::fit).
+    /// Laplace's approximation of `log p(z)` and its slopes by `theta`, the logarithms of
+    /// [`parameters`](Self::parameters). Cost about twice that of [`fit`](Self::fit).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -354,7 +366,8 @@ impl CountFit {
 }
 
 impl Averaged<CountFit> {
-    /// Mean and standard deviation of f, the logarithm of a rate or its log odds, at rows, one each: of the mixture. Cost that of all fits.
+    /// Mean and standard deviation of f, the logarithm of a rate or its log odds, at rows, one each: of the
+    /// mixture. Cost that of all fits.
     ///
     /// # Errors
     /// As [`Expansion::predict`].
@@ -364,9 +377,10 @@ impl Averaged<CountFit> {
 }
 
 impl Tuning {
-    /// Tunes a process of counts from two starts, `start` and one that is smoother, and takes the better: Laplace's approximation of the marginal likelihood, times weak priors around
-    /// `start` but as published. A smoother of mediators is the one that predicts best the bags that are left out, by the kernel at the start.
-    /// Cost: some tens of evaluations of the marginal likelihood each.
+    /// Tunes a process of counts from two starts, `start` and one that is smoother, and takes the better:
+    /// Laplace's approximation of the marginal likelihood, times weak priors around `start` but as published.
+    /// A smoother of mediators is the one that predicts best the bags that are left out, by the kernel at the
+    /// start. Cost: some tens of evaluations of the marginal likelihood each.
     ///
     /// # Errors
     /// As [`CountProcess::fit`]; [`Error::Interrupted`].
@@ -417,11 +431,12 @@ impl Tuning {
         Ok(TunedCounts { process, fit, evaluations, warnings })
     }
 
-    /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance draws, which begin around `tuned` (see [`Averaged`]). A smoother of mediators
-    /// stays as it was tuned.
+    /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance
+    /// draws, which begin around `tuned` (see [`Averaged`]). A smoother of mediators stays as it was tuned.
     ///
     /// # Errors
-    /// As [`CountProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a likelihood; [`Error::Interrupted`].
+    /// As [`CountProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a
+    /// likelihood; [`Error::Interrupted`].
     ///
     /// # Panics
     /// If `tuned` is a process with other parameters.

@@ -17,7 +17,8 @@ const FEW: f64 = 0.02;
 const MOST_ROWS: usize = 10_000;
 const MOST_BAGS: usize = 4_000;
 
-/// Inducing points cost what rows do where targets are mediated, up to so many: pairs of all rows are looked at.
+/// Inducing points cost what rows do where targets are mediated, up to so many: pairs of all rows are looked
+/// at.
 const MOST_MEDIATED_ROWS: usize = 50_000;
 const MOST_POINTS: usize = 1_000;
 
@@ -50,8 +51,9 @@ impl Aggregates {
         self.own.iter().filter(|own| own.is_none()).count()
     }
 
-    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up to 10,000 rows, each counted in all of its bags, and 4,000 bags, or
-    /// 50,000 rows where targets are mediated; beyond twice as many as targets, from 200 to 1,000.
+    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up
+    /// to 10,000 rows, each counted in all of its bags, and 4,000 bags, or 50,000 rows where targets are
+    /// mediated; beyond twice as many as targets, from 200 to 1,000.
     pub fn usual_points(&self) -> Option<usize> {
         let (_, places, _) = self.bags.weights().parts();
         let large = match self.mediated() {
@@ -61,11 +63,12 @@ impl Aggregates {
         large.then(|| (2 * self.targets.len()).clamp(200, MOST_POINTS))
     }
 
-    /// What to look at before these are learnt from, in words: hardly any target that has rows of its own, and targets that are to be sums and
-    /// shrink with the weights of their rows.
+    /// What to look at before these are learnt from, in words: hardly any target that has rows of its own,
+    /// and targets that are to be sums and shrink with the weights of their rows.
     pub fn doubts(&self) -> Vec<String> {
         let means = self.bags.unit() == Unit::Sum && self.look_like_means();
-        let told = "targets are to be sums, but do not grow with the weights of their rows, as sums do: are they means?";
+        let told = "targets are to be sums, but do not grow with the weights of their rows, as sums do: are \
+                    they means?";
         self.hardly_matched().into_iter().chain(means.then(|| told.into())).collect()
     }
 
@@ -74,12 +77,14 @@ impl Aggregates {
         let (all, matched) = (self.targets.len(), self.targets.len() - self.mediated());
         ((matched as f64) < FEW * all as f64).then(|| {
             format!(
-                "{matched} of {all} targets have rows of their own: what is said of rows rests on the mediators, and left-out targets do not tell how good these are"
+                "{matched} of {all} targets have rows of their own: what is said of rows rests on the \
+                 mediators, and left-out targets do not tell how good these are"
             )
         })
     }
 
-    /// Whether the sizes of targets fall as weights of their rows rise, by the correlation of five or more, as those of means do and those of sums hardly.
+    /// Whether the sizes of targets fall as weights of their rows rise, by the correlation of five or more,
+    /// as those of means do and those of sums hardly.
     pub fn look_like_means(&self) -> bool {
         let matched = self.targets.iter().zip(&self.own).filter_map(|(z, own)| Some((z.abs(), (*own)?)));
         let (sizes, mass): (Vec<f64>, Vec<f64>) = matched.map(|(z, b)| (z, self.bags.mass()[b])).unzip();
@@ -91,8 +96,8 @@ impl Aggregates {
         sizes.len() >= 5 && differ && spread > 1e-9 * middle && together < 0.0
     }
 
-    /// The mediated targets whose mediators are, by their kernel, less like those of each bag with rows than three length scales of a Gaussian
-    /// kernel are: little is known of these. Cost J² + JM kernels.
+    /// The mediated targets whose mediators are, by their kernel, less like those of each bag with rows than
+    /// three length scales of a Gaussian kernel are: little is known of these. Cost J² + JM kernels.
     pub fn far(&self, kernel: &Kernel) -> Vec<usize> {
         let Some(mediators) = &self.mediators else { return Vec::new() };
         let most = kernel.gram(&mediators.bags).data().iter().fold(0.0, |most: f64, k| most.max(*k));
@@ -123,7 +128,8 @@ impl Aggregates {
         Ok(())
     }
 
-    /// The square by which variances are multiplied where targets are normalised: for sums that of means over their weights.
+    /// The square by which variances are multiplied where targets are normalised: for sums that of means over
+    /// their weights.
     pub(super) fn spread(&self) -> Result<f64> {
         let totals = self.mediators.as_ref().and_then(|m| m.totals.as_ref());
         let size = |(t, own): (usize, &Option<usize>)| match (self.bags.unit(), own) {
@@ -137,7 +143,8 @@ impl Aggregates {
             return Ok(spread);
         }
         let problem = format!(
-            "has no spread to normalise by (mean {mean:.4e}, variance {spread:.1e}): there is nothing to learn, or set normalize_y to false"
+            "has no spread to normalise by (mean {mean:.4e}, variance {spread:.1e}): there is nothing to \
+             learn, or set normalize_y to false"
         );
         Err(Error::Target { name: "of bags".into(), problem })
     }

@@ -6,8 +6,9 @@
 //! V = BᵀUB + C,   C = σ²I + diag(known) + ς² BᵀPᵀPB + ω²S,   a = V⁻¹(z - Aᵀm),   E f(x) = m + k(x, X) P B a
 //! ```
 //!
-//! so that the coefficient of a row is its weight times its bag's element of `Ba`. What the process makes of the targets adds up to them but for `C a`.
-//! Source: Chau 2023, chapter 3, for the mean and covariance; the noise of rows its appendix A.6.2; ω², which keeps the regression on mediators from being taken for the
+//! so that the coefficient of a row is its weight times its bag's element of `Ba`. What the process makes of
+//! the targets adds up to them but for `C a`. Source: Chau 2023, chapter 3, for the mean and covariance; the
+//! noise of rows its appendix A.6.2; ω², which keeps the regression on mediators from being taken for the
 //! truth, is ours.
 
 use std::collections::BTreeMap;
@@ -47,19 +48,24 @@ use crate::stop::Watch;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct AggregateGaussianProcess {
-    /// k, the prior covariance of f. With `normalize_y` it and the variances are in units of the targets' own.
+    /// k, the prior covariance of f. With `normalize_y` it and the variances are in units of the targets'
+    /// own.
     pub kernel: Kernel,
-    /// σ² > 0, the variance of the noise of a target. Those that are [regressed](super::Regressed::Targets) on mediators have their own, the ridge; where all are, this may be 0.
+    /// σ² > 0, the variance of the noise of a target. Those that are [regressed](super::Regressed::Targets)
+    /// on mediators have their own, the ridge; where all are, this may be 0.
     pub noise: f64,
     /// ς² ≥ 0, the variance of the noise of a row, which its bags average.
     pub row_noise: f64,
-    /// ω² ≥ 0: by how much the regression on mediators counts as uncertain; where targets are regressed, the variance of ties.
+    /// ω² ≥ 0: by how much the regression on mediators counts as uncertain; where targets are regressed, the
+    /// variance of ties.
     pub mediation_noise: f64,
     /// How targets without rows are made of bags with rows.
     pub mediation: Option<Mediation>,
-    /// m, the prior mean of f; `None` for the constant that fits the targets best (generalised least squares).
+    /// m, the prior mean of f; `None` for the constant that fits the targets best (generalised least
+    /// squares).
     pub prior_mean: Option<f64>,
-    /// Whether variances are in units of the targets' variance around their mean (for sums, of means over their weights). They are not centred: the prior mean is.
+    /// Whether variances are in units of the targets' variance around their mean (for sums, of means over
+    /// their weights). They are not centred: the prior mean is.
     pub normalize_y: bool,
 }
 
@@ -97,7 +103,8 @@ impl AggregateGaussianProcess {
         }
     }
 
-    /// Names and logarithms of what can be tuned: the kernel's parameters, the three noises where they are not 0, and those of the mediation.
+    /// Names and logarithms of what can be tuned: the kernel's parameters, the three noises where they are
+    /// not 0, and those of the mediation.
     pub fn parameters(&self) -> Vec<Parameter> {
         let noises =
             [("noise", self.noise), ("row noise", self.row_noise), ("mediation noise", self.mediation_noise)];
@@ -134,12 +141,14 @@ impl AggregateGaussianProcess {
         process
     }
 
-    /// Conditions on the targets; nothing is tuned. Cost N²/2 kernels for N rows, and with J bags and M targets J³ + J²M + M³; memory J² and M², and JM where targets are
-    /// mediated.
+    /// Conditions on the targets; nothing is tuned. Cost N²/2 kernels for N rows, and with J bags and M
+    /// targets J³ + J²M + M³; memory J² and M², and JM where targets are mediated.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and parameters that make no sense; [`Error::Target`] if the targets have no
-    /// spread to be normalised by; [`Error::Overflow`]; [`Error::Parameter`] with the names of two targets that are nearly the same where their covariance is singular.
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and
+    /// parameters that make no sense; [`Error::Target`] if the targets have no spread to be normalised by;
+    /// [`Error::Overflow`]; [`Error::Parameter`] with the names of two targets that are nearly the same where
+    /// their covariance is singular.
     pub fn fit(&self, data: &Aggregates) -> Result<AggregateFit> {
         self.fit_until(data, Watch::nobody())
     }
@@ -195,8 +204,10 @@ impl AggregateGaussianProcess {
         })
     }
 
-    /// `log p(z)`, given that ties hold if there are some, and its slopes by `theta`, which is as [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, those by the kernel of rows are
-    /// `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, by noises `½ tr(T C')`, and by B `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to twice that of [`fit`](Self::fit).
+    /// `log p(z)`, given that ties hold if there are some, and its slopes by `theta`, which is as
+    /// [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, those by the kernel of rows are
+    /// `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, by noises `½ tr(T C')`, and by B `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to
+    /// twice that of [`fit`](Self::fit).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -220,7 +231,8 @@ impl AggregateGaussianProcess {
         let mut t = match operator.ties() {
             0 => state.factor.inverse(),
             ties => {
-                // Without the inverse that ties have by themselves: the rest of the rows of the factor's inverse.
+                // Without the inverse that ties have by themselves: the rest of the rows of the factor's
+                // inverse.
                 let mut all = Matrix::identity(m);
                 state.factor.solve_lower_in_place(&mut all);
                 let rest = Matrix::from_row_major(m - ties, m, all.data()[ties * m..].to_vec());
@@ -385,7 +397,8 @@ fn products(weights: &Sparse) -> Result<Sparse> {
     Sparse::from_columns(weights.cols(), columns)
 }
 
-/// The error of a covariance that has no factor, with the two targets, or of so many ties before them, that are most alike.
+/// The error of a covariance that has no factor, with the two targets, or of so many ties before them, that
+/// are most alike.
 fn twins(error: Error, ties: usize, covariance: &Matrix) -> Error {
     let name = |i: usize| match i.checked_sub(ties) {
         Some(t) => format!("target {}", t + 1),

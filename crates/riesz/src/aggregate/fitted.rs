@@ -1,4 +1,5 @@
-//! What can be asked of a fitted process besides predictions: whether it adds up, what each target decided, and what it would have said of targets that it had not seen.
+//! What can be asked of a fitted process besides predictions: whether it adds up, what each target decided,
+//! and what it would have said of targets that it had not seen.
 
 use super::operator::Operator;
 use crate::error::{Error, Result};
@@ -45,7 +46,8 @@ pub struct LeftOut {
     pub mean: Vec<f64>,
     /// The variance of that, noise included.
     pub variance: Vec<f64>,
-    /// By how many standard deviations they are off; of counts, of which one is as probable as many, the normal score of the middle of its part of the distribution.
+    /// By how many standard deviations they are off; of counts, of which one is as probable as many, the
+    /// normal score of the middle of its part of the distribution.
     pub scores: Vec<f64>,
     /// The logarithms of their densities, or probabilities.
     pub log_density: Vec<f64>,
@@ -57,7 +59,8 @@ impl AggregateFit {
         Posterior::of(&self.model, &self.covariance)
     }
 
-    /// What the process makes of the targets, `Aᵀ E f(X)`. The targets are this and `C a`: what does not add up is taken for noise.
+    /// What the process makes of the targets, `Aᵀ E f(X)`. The targets are this and `C a`: what does not add
+    /// up is taken for noise.
     pub fn fitted(&self) -> Vec<f64> {
         let of_bags = Matrix::column_vector(self.bags().0);
         let mut all = self.operator.transpose_times(&of_bags).column(0);
@@ -67,7 +70,8 @@ impl AggregateFit {
         all.split_off(self.operator.ties())
     }
 
-    /// The weights a of the targets: their differences from the prior mean, by the inverse of their covariance.
+    /// The weights a of the targets: their differences from the prior mean, by the inverse of their
+    /// covariance.
     pub fn weights(&self) -> &[f64] {
         &self.weights[self.operator.ties()..]
     }
@@ -91,8 +95,9 @@ impl AggregateFit {
         (means, covariance)
     }
 
-    /// The share H of each target in the predictions at rows, rows × targets: `E f(x) = m + Σ_t H_t(x) (z_t - m (Aᵀ1)_t)`. It is also by how much the prediction moves when a
-    /// target is revised by one (with this prior mean). Cost N kernels, JM and M² a row.
+    /// The share H of each target in the predictions at rows, rows × targets:
+    /// `E f(x) = m + Σ_t H_t(x) (z_t - m (Aᵀ1)_t)`. It is also by how much the prediction moves when a target
+    /// is revised by one (with this prior mean). Cost N kernels, JM and M² a row.
     ///
     /// # Errors
     /// As [`Table::conform`].
@@ -103,21 +108,23 @@ impl AggregateFit {
         Ok(self.of_targets(with_targets))
     }
 
-    /// `B V⁻¹`, bags × targets: by how much the weight of a bag moves with each target (with this prior mean). [`shares`](Self::shares) are sums of these over bags.
-    /// Cost JM².
+    /// `B V⁻¹`, bags × targets: by how much the weight of a bag moves with each target (with this prior
+    /// mean). [`shares`](Self::shares) are sums of these over bags. Cost JM².
     pub fn sensitivities(&self) -> Matrix {
         self.of_targets(self.operator.matrix().transpose())
     }
 
-    /// `V⁻¹` times these, one a column, of which each becomes a row; those of ties, which are always 0, are left out.
+    /// `V⁻¹` times these, one a column, of which each becomes a row; those of ties, which are always 0, are
+    /// left out.
     fn of_targets(&self, all: Matrix) -> Matrix {
         let solved = self.factor.solve(all);
         let kept = solved.data()[self.operator.ties() * solved.cols()..].to_vec();
         Matrix::from_row_major(self.targets.len(), solved.cols(), kept).transpose()
     }
 
-    /// What all other targets say of each, by the same parameters: `z_t - a_t/[V⁻¹]_tt`, with variance `1/[V⁻¹]_tt`. A prior mean that was learnt is learnt again without the
-    /// target, and its uncertainty counts (Dubrule 1983). It ranks kernels; mediators it does not rank by what single rows are like.
+    /// What all other targets say of each, by the same parameters: `z_t - a_t/[V⁻¹]_tt`, with variance
+    /// `1/[V⁻¹]_tt`. A prior mean that was learnt is learnt again without the target, and its uncertainty
+    /// counts (Dubrule 1983). It ranks kernels; mediators it does not rank by what single rows are like.
     ///
     /// # Errors
     /// [`Error::TooFew`] for a single target.

@@ -1,4 +1,5 @@
-//! Joins the two tables of downscaling, of rows and of bags, on the bags' names, and says which targets come with the rows that they are of.
+//! Joins the two tables of downscaling, of rows and of bags, on the bags' names, and says which targets come
+//! with the rows that they are of.
 
 use std::collections::HashMap;
 
@@ -18,14 +19,17 @@ pub struct Joined {
     pub with_rows: Vec<usize>,
     /// The bags that have targets, likewise.
     pub targets: Vec<usize>,
-    /// Of each target the bag with rows that it is of, among [`with_rows`](Self::with_rows); `None` where no row is known.
+    /// Of each target the bag with rows that it is of, among [`with_rows`](Self::with_rows); `None` where no
+    /// row is known.
     pub matched: Vec<Option<usize>>,
     /// What people should know.
     pub notes: Vec<String>,
 }
 
-/// Joins rows, of which `rows` says the bags' names, with a table of bags, of which some have a target. With `mediators`, coarse covariates of all bags, rows without targets
-/// and targets without rows are of use; without them rows without targets are left out, with a note, and targets without rows too if `drop_unmatched`.
+/// Joins rows, of which `rows` says the bags' names, with a table of bags, of which some have a target. With
+/// `mediators`, coarse covariates of all bags, rows without targets and targets without rows are of use;
+/// without them rows without targets are left out, with a note, and targets without rows too if
+/// `drop_unmatched`.
 ///
 /// ```
 /// use riesz::aggregate::join;
@@ -37,7 +41,8 @@ pub struct Joined {
 /// ```
 ///
 /// # Errors
-/// [`Error::Format`] for a name that the table of bags has twice, for rows of a bag that it has not, for targets without rows where there are no mediators, and if no target is left;
+/// [`Error::Format`] for a name that the table of bags has twice, for rows of a bag that it has not, for
+/// targets without rows where there are no mediators, and if no target is left;
 /// [`Error::Shape`] unless there is one word on a target a bag; [`Error::TooFew`] without rows.
 pub fn join<R: AsRef<str>, B: AsRef<str>>(
     rows: &[R],
@@ -76,7 +81,8 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     strangers.dedup();
     if !strangers.is_empty() {
         return bad(format!(
-            "{lost} rows are of bags that the table of bags has not, {}: add lines for them, or leave these rows out",
+            "{lost} rows are of bags that the table of bags has not, {}: add lines for them, or leave these \
+             rows out",
             some(&strangers)
         ));
     }
@@ -101,7 +107,8 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
         let names: Vec<&str> = alone.iter().map(name).collect();
         if !drop_unmatched {
             return bad(format!(
-                "{} targets are of bags without rows, {}: give mediators, coarse covariates that all bags have, or leave these targets out (drop_unmatched)",
+                "{} targets are of bags without rows, {}: give mediators, coarse covariates that all bags \
+                 have, or leave these targets out (drop_unmatched)",
                 alone.len(),
                 some(&names)
             ));
@@ -111,7 +118,8 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
     if targets.is_empty() {
         return bad(
-            "no bag has a target that can be learnt from: either bags have rows and a target, or there are mediators, coarse covariates that tie bags with rows to others with targets"
+            "no bag has a target that can be learnt from: either bags have rows and a target, or there are \
+             mediators, coarse covariates that tie bags with rows to others with targets"
                 .into(),
         );
     }

@@ -1,4 +1,5 @@
-//! What is regressed on mediators, covariates that bags with rows and targets without rows both have, and how.
+//! What is regressed on mediators, covariates that bags with rows and targets without rows both have, and
+//! how.
 
 use super::bags::Bags;
 use crate::error::{Error, Result};
@@ -10,7 +11,8 @@ use crate::table::Table;
 /// What a bag counts in the regression on mediators: its ridge is λ Σ counts / its own count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counts {
-    /// Its mass: every row is an example (CMP). The same as [`One`](Self::One) where all bags have the same mass.
+    /// Its mass: every row is an example (CMP). The same as [`One`](Self::One) where all bags have the same
+    /// mass.
     Mass,
     /// One: every bag is an example (S-CMP).
     #[default]
@@ -23,23 +25,26 @@ pub enum Regressed {
     /// What rows of bags are like (CMP, S-CMP).
     #[default]
     Rows,
-    /// Targets, of means: `z_j = g(ỹ_j) + ε_j` with a Gaussian process g of mediators, to which means over bags are tied, `f̄_b = g(y_b) + τ_b`. The variance of τ is the
-    /// [`mediation_noise`](super::AggregateGaussianProcess::mediation_noise); where it is 0, the predictions of g at bags are pseudo-targets, with their covariance. For
-    /// comparison (ours).
+    /// Targets, of means: `z_j = g(ỹ_j) + ε_j` with a Gaussian process g of mediators, to which means over
+    /// bags are tied, `f̄_b = g(y_b) + τ_b`. The variance of τ is the
+    /// [`mediation_noise`](super::AggregateGaussianProcess::mediation_noise); where it is 0, the predictions
+    /// of g at bags are pseudo-targets, with their covariance. For comparison (ours).
     Targets,
 }
 
 /// The regression on mediators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mediation {
-    /// ℓ, between mediators. Where rows are regressed its scale is the ridge in disguise: dividing both by it changes nothing. Where targets are it is the prior variance of g.
+    /// ℓ, between mediators. Where rows are regressed its scale is the ridge in disguise: dividing both by it
+    /// changes nothing. Where targets are it is the prior variance of g.
     pub kernel: Kernel,
     /// λ > 0; where targets are regressed, the variance of ε.
     pub ridge: f64,
     /// What a bag counts. Where targets are regressed, each counts one.
     pub counts: Counts,
-    /// Whether what is regressed are differences from the mean over all bags, weighted by their mass: constants are kept, where else they shrink (ours). Where targets are regressed,
-    /// they always are: g has the mean of f.
+    /// Whether what is regressed are differences from the mean over all bags, weighted by their mass:
+    /// constants are kept, where else they shrink (ours). Where targets are regressed, they always are: g has
+    /// the mean of f.
     pub centred: bool,
     /// What is regressed.
     pub regressed: Regressed,
@@ -66,7 +71,8 @@ impl Mediation {
         Self { kernel: self.kernel.with_parameters(kernel), ridge: ridge[0].exp(), ..self.clone() }
     }
 
-    /// In squared units of the targets, of which `variance` is one here: kernel and ridge of targets that are regressed. Of rows they have no unit.
+    /// In squared units of the targets, of which `variance` is one here: kernel and ridge of targets that are
+    /// regressed. Of rows they have no unit.
     pub fn times(self, variance: f64) -> Self {
         match self.regressed {
             Regressed::Rows => self,
@@ -101,12 +107,15 @@ impl Mediation {
         Ok((Cholesky::new(gram, "kernel matrix of mediators plus ridge")?, ridges))
     }
 
-    /// What stage 1 loses when it predicts each bag from all others, `Σ_b ‖μ_b - μ̂_b‖² / J` in the function space of the kernel of rows, and its slopes by
-    /// [`parameters`](Self::parameters). Closed form: with `K = (L + R)⁻¹` the residual is `K_·b / K_bb` over the bags, and centred minus the others' mean times the sum of
-    /// that. `gram` is between the bags' means, J × J. Ridges are those of all bags. Cost J³.
+    /// What stage 1 loses when it predicts each bag from all others, `Σ_b ‖μ_b - μ̂_b‖² / J` in the function
+    /// space of the kernel of rows, and its slopes by
+    /// [`parameters`](Self::parameters). Closed form: with `K = (L + R)⁻¹` the residual is `K_·b / K_bb` over
+    /// the bags, and centred minus the others' mean times the sum of that. `gram` is between the bags' means,
+    /// J × J. Ridges are those of all bags. Cost J³.
     ///
     /// # Errors
-    /// [`Error::TooFew`] for less than two bags; [`Error::Parameter`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`].
+    /// [`Error::TooFew`] for less than two bags; [`Error::Parameter`]; [`Error::Overflow`];
+    /// [`Error::NotPositiveDefinite`].
     ///
     /// # Panics
     /// Unless there is a row of mediators, and of `gram`, a bag.

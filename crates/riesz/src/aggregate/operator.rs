@@ -1,15 +1,18 @@
 //! How targets are made of bags with rows: the matrix B of `z = BᵀPᵀf(X) + e`.
 //!
-//! A target that has rows of its own is matched, and its column of B is the bag itself. Others are mediated: what a bag's rows are like is regressed, as an element of the
-//! kernel's function space, on covariates that all bags have (stage 1), and the column of B are the weights by which that regression predicts the target's rows from
-//! those of bags with rows. With `L` the mediators' kernel between bags with rows, `ℓ_j` that with target j, and a diagonal matrix R of ridges,
+//! A target that has rows of its own is matched, and its column of B is the bag itself. Others are mediated:
+//! what a bag's rows are like is regressed, as an element of the kernel's function space, on covariates that
+//! all bags have (stage 1), and the column of B are the weights by which that regression predicts the
+//! target's rows from those of bags with rows. With `L` the mediators' kernel between bags with rows, `ℓ_j`
+//! that with target j, and a diagonal matrix R of ridges,
 //!
 //! ```text
 //! B_j = (L + R)⁻¹ ℓ_j        S_jj' = ℓ(ỹ_j, ỹ_j') - ℓ_jᵀ (L + R)⁻¹ ℓ_j'
 //! ```
 //!
-//! S is the covariance of the regression that B is the mean of. Source: Chau 2023, equations 3.1 (CMP, where the mediator is repeated for every row: the same weights by the
-//! push-through identity) and 3.9 (S-CMP). Centring and S are ours.
+//! S is the covariance of the regression that B is the mean of. Source: Chau 2023, equations 3.1 (CMP, where
+//! the mediator is repeated for every row: the same weights by the push-through identity) and 3.9 (S-CMP).
+//! Centring and S are ours.
 
 use super::bags::{Bags, Unit};
 use super::mediation::{Mediation, Mediators, Regressed};
@@ -54,12 +57,13 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// `own` has of each target the bag whose rows make it, or nothing where mediators are to say. Where these regress targets, ties of all bags are further targets, before the others.
-    /// Cost J³ and J²M.
+    /// `own` has of each target the bag whose rows make it, or nothing where mediators are to say. Where
+    /// these regress targets, ties of all bags are further targets, before the others. Cost J³ and J²M.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, sums without totals, and sums that are to be regressed; [`Error::Shape`] for mediators
-    /// that do not fit; those of their kernel.
+    /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, sums without
+    /// totals, and sums that are to be regressed; [`Error::Shape`] for mediators that do not fit; those of
+    /// their kernel.
     pub fn new(
         bags: &Bags,
         own: &[Option<usize>],
@@ -91,7 +95,8 @@ impl Operator {
         }
         if mediation.regressed == Regressed::Targets {
             if bags.unit() == Unit::Sum {
-                let allowed = "targets that are regressed on mediators are means: divide sums by their weights, or regress rows";
+                let allowed = "targets that are regressed on mediators are means: divide sums by their \
+                               weights, or regress rows";
                 return Err(Error::parameter("unit of the targets", "sums", allowed));
             }
             let regression = Regression::new(mediation, mediators, &open, j)?;
@@ -128,7 +133,8 @@ impl Operator {
         }
     }
 
-    /// S, M × M, the covariance of the regression behind B, 0 for matched targets; `None` where all are matched. Where targets are regressed, 1 for each tie.
+    /// S, M × M, the covariance of the regression behind B, 0 for matched targets; `None` where all are
+    /// matched. Where targets are regressed, 1 for each tie.
     pub fn variance(&self) -> Option<&Matrix> {
         self.variance.as_ref()
     }
@@ -185,8 +191,9 @@ impl Operator {
         }
     }
 
-    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by B (J × M) and by S (M × M, symmetric); none where all targets are matched. By
-    /// differentials: `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`, `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and centred `dB - π 1ᵀdB`. Cost J²M and (J + M)² a parameter.
+    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by B (J × M) and by S (M × M,
+    /// symmetric); none where all targets are matched. By differentials: `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`,
+    /// `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and centred `dB - π 1ᵀdB`. Cost J²M and (J + M)² a parameter.
     ///
     /// # Panics
     /// If the matrices have other shapes.

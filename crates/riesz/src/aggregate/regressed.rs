@@ -1,16 +1,19 @@
 //! Targets regressed on mediators: the other way to learn from targets without rows, for comparison.
 //!
-//! What targets have in common with bags that have rows is a function of mediators, `g ~ GP(m, ω²ℓ)`: targets are values of it, `z_j = g(ỹ_j) + ε_j`, and means of
-//! bags are tied to it, `f̄_b = g(y_b) + τ_b`. Given z, the values of g at bags are *pseudo-targets* with a mean and a covariance C̃, and f is known by these with the noise
-//! `C̃ + τ²I`. No pseudo-targets are made here: a tie is an observation, `0 = f̄_b - g(y_b) - τ_b`, whose errors hang together with those of the targets,
+//! What targets have in common with bags that have rows is a function of mediators, `g ~ GP(m, ω²ℓ)`: targets
+//! are values of it, `z_j = g(ỹ_j) + ε_j`, and means of bags are tied to it, `f̄_b = g(y_b) + τ_b`. Given z,
+//! the values of g at bags are *pseudo-targets* with a mean and a covariance C̃, and f is known by these with
+//! the noise `C̃ + τ²I`. No pseudo-targets are made here: a tie is an observation, `0 = f̄_b - g(y_b) - τ_b`,
+//! whose errors hang together with those of the targets,
 //!
 //! ```text
 //! cov = diag(τ², ε²) + ω² s s'ℓ,   s = -1 at ties and 1 at targets,
 //! ```
 //!
-//! so that all else is as of targets of bags. The marginal likelihood is that of the targets given that ties hold, `p(z | ties)`. That of both together,
-//! `p(z) p(pseudo-targets)`, has no largest value: where f and g are constant and ties exact, zeros are explained without end. Ours; pseudo-targets without their covariance are the
-//! references of Chau 2023, table 3.1.
+//! so that all else is as of targets of bags. The marginal likelihood is that of the targets given that ties
+//! hold, `p(z | ties)`. That of both together, `p(z) p(pseudo-targets)`, has no largest value: where f and g
+//! are constant and ties exact, zeros are explained without end. Ours; pseudo-targets without their
+//! covariance are the references of Chau 2023, table 3.1.
 
 use super::data::Aggregates;
 use super::mediation::{Mediation, Mediators};
@@ -79,7 +82,8 @@ impl Regression {
         self.open().for_each(|t| out[(t, t)] += times * self.ridge);
     }
 
-    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by the covariance of ties and targets.
+    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by the covariance of ties and
+    /// targets.
     pub fn gradient(&self, by: &Matrix) -> Vec<f64> {
         let mut weights = Matrix::zeros(self.places.len(), self.places.len());
         for (i, (t, sign)) in self.places.iter().enumerate() {
@@ -91,12 +95,14 @@ impl Regression {
         gradient
     }
 
-    /// What ties and targets make of a constant 1, of which `own` is what bags make for matched ones: g has the same mean as f, and ties are differences.
+    /// What ties and targets make of a constant 1, of which `own` is what bags make for matched ones: g has
+    /// the same mean as f, and ties are differences.
     pub fn constants(&self, own: &mut [f64]) {
         self.places.iter().for_each(|(t, sign)| own[*t] = if *sign > 0.0 { 1.0 } else { 0.0 });
     }
 
-    /// The posterior mean of g where targets have no rows, by the mean of f and so many times the weights a of ties and targets.
+    /// The posterior mean of g where targets have no rows, by the mean of f and so many times the weights a
+    /// of ties and targets.
     pub fn fitted(&self, mean: f64, times: f64, weights: &[f64], out: &mut [f64]) {
         let own: Vec<f64> = self.places.iter().map(|(t, _)| weights[*t]).collect();
         for (i, t) in self.open().enumerate() {
@@ -105,7 +111,8 @@ impl Regression {
     }
 }
 
-/// The logarithm of the density of the targets without rows by their regression on mediators alone, at the best mean unless it is given, and its slopes by the parameters of the
+/// The logarithm of the density of the targets without rows by their regression on mediators alone, at the
+/// best mean unless it is given, and its slopes by the parameters of the
 /// [`Mediation`]. Cost M³ for M of these.
 pub(super) fn evidence(
     mediation: &Mediation,

@@ -1,4 +1,5 @@
-//! Sums of kernels over pairs of bags, tile by tile: `U = PᵀK(X, X)P` and its slopes, without the matrix between rows.
+//! Sums of kernels over pairs of bags, tile by tile: `U = PᵀK(X, X)P` and its slopes, without the matrix
+//! between rows.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,8 @@ const BLOCK: usize = 64;
 /// Rows that these meet at a time: some numbers for each stay in the first-level cache.
 const DEPTH: usize = 512;
 
-/// Slopes of U are kept from its values on if they, with the parts that they are summed up from, are no more numbers than that (128 MB), and else made anew.
+/// Slopes of U are kept from its values on if they, with the parts that they are summed up from, are no more
+/// numbers than that (128 MB), and else made anew.
 const KEPT: usize = 1 << 24;
 
 /// The rows in the order of their bags, once for each bag that they are in, with their weights there.
@@ -38,7 +40,8 @@ struct Tile<'t> {
     bag: usize,
     /// The bags of the second.
     bags: &'t [usize],
-    /// By what pairs count: the weight of the second, twice where the pair stands for its mirror image too, both of one bag.
+    /// By what pairs count: the weight of the second, twice where the pair stands for its mirror image too,
+    /// both of one bag.
     counts: &'t [f64],
     /// Of each second the sum over the first by their weights: of kernels, then of each slope.
     totals: &'t [f64],
@@ -92,7 +95,8 @@ impl Rows {
         }
     }
 
-    /// About so many, at least one a bag: independent draws by their weights, which count so that sums over a bag are what they are of all, on average.
+    /// About so many, at least one a bag: independent draws by their weights, which count so that sums over a
+    /// bag are what they are of all, on average.
     pub fn sample(&self, count: usize, random: &mut Random) -> Self {
         let (mut places, mut weights, mut bag, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
         for b in 0..self.bags() {
@@ -115,8 +119,9 @@ impl Rows {
         Self { table: self.table.select_rows(&places), weights, starts, bag }
     }
 
-    /// Hands out the upper triangle of pairs, with slopes by so many parameters, all or none, and gives for each block of rows, in order, its bag and what `visit` made of its
-    /// tiles. Which threads work on what makes no difference.
+    /// Hands out the upper triangle of pairs, with slopes by so many parameters, all or none, and gives for
+    /// each block of rows, in order, its bag and what `visit` made of its tiles. Which threads work on what
+    /// makes no difference.
     fn visit<T: Send>(
         &self,
         (kernel, count): (&Kernel, usize),
@@ -169,7 +174,8 @@ impl Rows {
         Ok(self.sums(kernel, 0, stop)?.swap_remove(0))
     }
 
-    /// U and its slopes by each of the kernel's parameters, in a pass; U alone where that takes too many numbers. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
+    /// U and its slopes by each of the kernel's parameters, in a pass; U alone where that takes too many
+    /// numbers. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
     ///
     /// # Errors
     /// As [`gram`](Self::gram).
@@ -199,7 +205,8 @@ impl Rows {
         Ok(out)
     }
 
-    /// `Σ_bb' by[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters, by a symmetric matrix. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
+    /// `Σ_bb' by[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters, by a symmetric matrix. Cost of
+    /// [`gram`](Self::gram), and N²/2 for every parameter.
     ///
     /// # Errors
     /// As [`gram`](Self::gram).
@@ -231,7 +238,8 @@ mod tests {
     use crate::kernel::{Profile, Stationary};
     use crate::linalg::dot;
 
-    /// Slopes that are kept and slopes that are made anew are the same, of bags larger than blocks and tiles too.
+    /// Slopes that are kept and slopes that are made anew are the same, of bags larger than blocks and tiles
+    /// too.
     #[test]
     fn slopes_are_the_same_in_one_pass_and_in_two() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;

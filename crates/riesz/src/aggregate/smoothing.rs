@@ -1,7 +1,9 @@
-//! How counts without rows are made of bags with rows: averages with weights that are not negative, since exponentials of f have no negative parts.
+//! How counts without rows are made of bags with rows: averages with weights that are not negative, since
+//! exponentials of f have no negative parts.
 //!
-//! The weights of a regression on mediators ([`Operator::new`]) have either sign. Those of a kernel smoother (Nadaraya 1964, Watson 1964) have not: bag b counts in target t as
-//! `ℓ(y_b, ỹ_t)`, over the sum of these. How smooth ℓ is says how well it predicts bags that are left out. Ours: the source has no mediated counts.
+//! The weights of a regression on mediators ([`Operator::new`]) have either sign. Those of a kernel smoother
+//! (Nadaraya 1964, Watson 1964) have not: bag b counts in target t as `ℓ(y_b, ỹ_t)`, over the sum of these.
+//! How smooth ℓ is says how well it predicts bags that are left out. Ours: the source has no mediated counts.
 
 use super::bags::{Bags, Unit};
 use super::mediation::{Counts, Mediators};
@@ -28,10 +30,12 @@ impl Smoothing {
         Self { kernel, counts: Counts::One }
     }
 
-    /// B: targets of `own` bags are these; others are averages over bags with rows, of sums times the target's total over the bag's mass. Cost JM kernels.
+    /// B: targets of `own` bags are these; others are averages over bags with rows, of sums times the
+    /// target's total over the bag's mass. Cost JM kernels.
     ///
     /// # Errors
-    /// As [`Operator::new`]; [`Error::Parameter`] for a target whose mediators are like those of no bag, and a kernel that is negative.
+    /// As [`Operator::new`]; [`Error::Parameter`] for a target whose mediators are like those of no bag, and
+    /// a kernel that is negative.
     pub fn operator(&self, bags: &Bags, own: &[Option<usize>], mediators: &Mediators) -> Result<Operator> {
         let j = bags.count();
         let Mediators { bags: of_bags, targets, totals } = mediators;
@@ -69,7 +73,8 @@ impl Smoothing {
             let raw: Vec<f64> = (0..j).map(|b| alike[(b, t)] * self.count(mass[b])).collect();
             let all: f64 = raw.iter().sum();
             if all <= f64::MIN_POSITIVE {
-                let allowed = "they are unlike those of all bags with rows: leave the target out, or take a longer length scale of mediators";
+                let allowed = "they are unlike those of all bags with rows: leave the target out, or take a \
+                               longer length scale of mediators";
                 return Err(Error::parameter(
                     format!("mediators of target {}", t + 1),
                     "far from all",
@@ -91,8 +96,9 @@ impl Smoothing {
         }
     }
 
-    /// What the smoother loses when it predicts each bag from all others, `Σ_b ‖μ_b - Σ_c W_bc μ_c‖² / J` in the function space of the kernel of rows, and its slopes by the
-    /// parameters of ℓ. `gram` is between the bags' means, J × J. Cost J³.
+    /// What the smoother loses when it predicts each bag from all others, `Σ_b ‖μ_b - Σ_c W_bc μ_c‖² / J` in
+    /// the function space of the kernel of rows, and its slopes by the parameters of ℓ. `gram` is between the
+    /// bags' means, J × J. Cost J³.
     ///
     /// # Errors
     /// [`Error::TooFew`] for less than two bags; [`Error::Overflow`] where a bag is like no other.
@@ -140,8 +146,9 @@ impl Smoothing {
         Ok((loss / j as f64, self.kernel.gradient(mediators, &both)))
     }
 
-    /// The smoother that loses least on bags that are left out, its length scales held near their start by weak priors, as if errors of bags were normal with a variance that is not
-    /// known. `gram` is as in [`left_out_loss`](Self::left_out_loss).
+    /// The smoother that loses least on bags that are left out, its length scales held near their start by
+    /// weak priors, as if errors of bags were normal with a variance that is not known. `gram` is as in
+    /// [`left_out_loss`](Self::left_out_loss).
     pub(super) fn tuned(
         &self,
         bags: &Bags,

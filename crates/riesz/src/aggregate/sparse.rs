@@ -1,9 +1,12 @@
 //! Many rows: a process learnt from sums over bags through its values at inducing points, in closed form.
 //!
-//! Rows are seen through `Φ = PᵀK(X, W)` alone, the sums over bags of the kernel's features at the points W, so that work is linear in their number and memory does not depend on it.
-//! For normal targets the best distribution of the values at W is explicit, and so is the evidence that it gives, which kernel and noise maximise, without minibatches. Source: Titsias
-//! 2009; of sums over bags Law et al. 2018, and Chau, Bouabid and Sejdinovic 2021 (appendix), who climb to it by steps. Ours, and the default: what points leave unexplained of a
-//! sum counts as its noise (as Snelson and Ghahramani 2006 have it of rows). The bound charges for it instead, so that where bags are many kernels come out smoother than the map is, and
+//! Rows are seen through `Φ = PᵀK(X, W)` alone, the sums over bags of the kernel's features at the points W,
+//! so that work is linear in their number and memory does not depend on it. For normal targets the best
+//! distribution of the values at W is explicit, and so is the evidence that it gives, which kernel and noise
+//! maximise, without minibatches. Source: Titsias 2009; of sums over bags Law et al. 2018, and Chau, Bouabid
+//! and Sejdinovic 2021 (appendix), who climb to it by steps. Ours, and the default: what points leave
+//! unexplained of a sum counts as its noise (as Snelson and Ghahramani 2006 have it of rows). The bound
+//! charges for it instead, so that where bags are many kernels come out smoother than the map is, and
 //! intervals too narrow.
 
 mod collapsed;
@@ -40,14 +43,17 @@ use crate::table::Table;
 /// How sums are known through inducing points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Approximation {
-    /// What points leave unexplained of a sum is noise of its own: the fully independent training conditional, of sums.
+    /// What points leave unexplained of a sum is noise of its own: the fully independent training
+    /// conditional, of sums.
     #[default]
     Fitc,
-    /// It lowers a bound of the evidence, the variational free energy, which the distribution of the values at the points maximises.
+    /// It lowers a bound of the evidence, the variational free energy, which the distribution of the values
+    /// at the points maximises.
     Vfe,
 }
 
-/// `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b, with f a Gaussian process around a constant, known through its values at inducing points; the variance of `ε_b` is
+/// `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b, with f a Gaussian process around a constant, known
+/// through its values at inducing points; the variance of `ε_b` is
 /// `noise + row_noise Σ_i w_i² + known_noise_b`.
 ///
 /// ```
@@ -66,39 +72,49 @@ pub enum Approximation {
 /// ```
 #[derive(Debug, Clone)]
 pub struct SparseAggregateProcess {
-    /// The prior covariance of rows, in units of the [standardised](Self::normalize) target; where tuning starts.
+    /// The prior covariance of rows, in units of the [standardised](Self::normalize) target; where tuning
+    /// starts.
     pub kernel: Kernel,
-    /// The inducing points W: rows of the same columns, as [`inducing_points`](super::inducing_points) chooses them, centroids of bags, or others. None twice.
+    /// The inducing points W: rows of the same columns, as [`inducing_points`](super::inducing_points)
+    /// chooses them, centroids of bags, or others. None twice.
     pub points: Table,
-    /// Variance of the noise of every target, > 0, in squared units of the standardised target; where tuning starts.
+    /// Variance of the noise of every target, > 0, in squared units of the standardised target; where tuning
+    /// starts.
     pub noise: f64,
-    /// Variance > 0 of independent noise of single rows, in the same units; where its tuning starts. `None` for none.
+    /// Variance > 0 of independent noise of single rows, in the same units; where its tuning starts. `None`
+    /// for none.
     pub row_noise: Option<f64>,
-    /// How uncertain the regression on mediators is, > 0, for [`fit_data`](Self::fit_data): its variance counts so many times, in the same units, as noise of each target by itself; where
-    /// its tuning starts. `None` where it is certain, and without mediated targets.
+    /// How uncertain the regression on mediators is, > 0, for [`fit_data`](Self::fit_data): its variance
+    /// counts so many times, in the same units, as noise of each target by itself; where its tuning starts.
+    /// `None` where it is certain, and without mediated targets.
     pub mediation_noise: Option<f64>,
     /// Known variances ≥ 0 of single targets' errors, in squared units of the target. `None` for none.
     pub known_noise: Option<Vec<f64>>,
-    /// How targets without rows are made of bags with rows, for [`fit_data`](Self::fit_data): where the choice of that begins.
+    /// How targets without rows are made of bags with rows, for [`fit_data`](Self::fit_data): where the
+    /// choice of that begins.
     pub mediation: Option<Mediation>,
-    /// The constant around which f varies. `None` for that which makes the evidence largest (generalised least squares); it then counts as known.
+    /// The constant around which f varies. `None` for that which makes the evidence largest (generalised
+    /// least squares); it then counts as known.
     pub mean: Option<f64>,
-    /// Whether kernel and noise are in units of the spread that targets have around a constant f, for a mean over rows their standard deviation.
+    /// Whether kernel and noise are in units of the spread that targets have around a constant f, for a mean
+    /// over rows their standard deviation.
     pub normalize: bool,
     /// How sums are known through the points.
     pub approximation: Approximation,
     /// What is tuned: kernel, noise (with that of rows), both or nothing.
     pub tune: Tune,
-    /// Whether tuned parameters are believed to be near their starts, as by [`Conventions::Regularised`](super::Conventions::Regularised).
+    /// Whether tuned parameters are believed to be near their starts, as by
+    /// [`Conventions::Regularised`](super::Conventions::Regularised).
     pub priors: bool,
-    /// Bounds for [`parameters`](Self::parameters), as of [`GaussianProcess::bounds`](crate::fit::GaussianProcess::bounds).
+    /// Bounds for [`parameters`](Self::parameters), as of
+    /// [`GaussianProcess::bounds`](crate::fit::GaussianProcess::bounds).
     pub bounds: Option<Vec<(f64, f64)>>,
     /// Runs of the optimiser from random places within the bounds, besides the run from the start.
     pub restarts: usize,
     /// Seed of these places, and of a sample of bags.
     pub seed: u64,
-    /// Where there are at least twice as many bags, tuning begins with a sample of so many, and goes on from where all runs led with all bags, until a step adds hardly anything to the
-    /// evidence. 1,000 by default.
+    /// Where there are at least twice as many bags, tuning begins with a sample of so many, and goes on from
+    /// where all runs led with all bags, until a step adds hardly anything to the evidence. 1,000 by default.
     pub tuning_bags: usize,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,
@@ -109,9 +125,11 @@ pub struct SparseAggregateProcess {
 /// A process learnt from sums.
 #[derive(Debug, Clone)]
 pub struct SparseAggregateFit {
-    /// The posterior mean over the inducing points, in the target's units, as are kernel and noise from here on; its intercept is the constant mean.
+    /// The posterior mean over the inducing points, in the target's units, as are kernel and noise from here
+    /// on; its intercept is the constant mean.
     pub model: Expansion,
-    /// What is besides: `Q = K⁻¹ - (K + ΦᵀD⁻¹Φ)⁻¹` over the points, K their gram matrix and D the targets' variances given what f is there.
+    /// What is besides: `Q = K⁻¹ - (K + ΦᵀD⁻¹Φ)⁻¹` over the points, K their gram matrix and D the targets'
+    /// variances given what f is there.
     pub covariance: Covariance,
     /// Variance of the noise of every target.
     pub noise: f64,
@@ -119,14 +137,16 @@ pub struct SparseAggregateFit {
     pub row_noise: f64,
     /// How uncertain the regression on mediators is; 0 without.
     pub mediation_noise: f64,
-    /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Vfe`] it is at least that.
+    /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Vfe`] it is at
+    /// least that.
     pub log_marginal_likelihood: f64,
-    /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what points leave unexplained of the sums, in units of the noise, which is what a bound loses; of the size of 1 or more, more points make a better map.
+    /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what points leave unexplained of the sums, in units of the noise, which is
+    /// what a bound loses; of the size of 1 or more, more points make a better map.
     pub unexplained: f64,
     /// One a bag: the posterior mean of its sum.
     pub fitted: Vec<f64>,
-    /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly that of fitting anew, but that a mean that is learnt does not count as
-    /// known.
+    /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly
+    /// that of fitting anew, but that a mean that is learnt does not count as known.
     pub left_out: LeftOut,
     /// The standard error of the evidence where pairs of bags are sampled; 0 where they are not.
     pub evidence_error: f64,
@@ -155,7 +175,8 @@ struct Targets {
     values: Vec<f64>,
     /// Known variances of their errors.
     known: Vec<f64>,
-    /// By target the sum of weights, and what its variance has of the noise of rows, the sum of their squares, or of that of mediation, the variance of its regression.
+    /// By target the sum of weights, and what its variance has of the noise of rows, the sum of their
+    /// squares, or of that of mediation, the variance of its regression.
     ones: Vec<f64>,
     squares: Vec<f64>,
     /// The squared unit of kernel and noise.
@@ -193,7 +214,8 @@ impl Targets {
 }
 
 impl SparseAggregateProcess {
-    /// A process whose kernel and noise are tuned from there on, on standardised targets, around a constant that is learnt.
+    /// A process whose kernel and noise are tuned from there on, on standardised targets, around a constant
+    /// that is learnt.
     pub fn new(kernel: Kernel, points: Table) -> Self {
         Self {
             kernel,
@@ -217,7 +239,8 @@ impl SparseAggregateProcess {
         }
     }
 
-    /// Names and starts of what can be tuned: the kernel's parameters, then the logarithms of the noise and of that of rows, or mediation.
+    /// Names and starts of what can be tuned: the kernel's parameters, then the logarithms of the noise and
+    /// of that of rows, or mediation.
     pub fn parameters(&self) -> Vec<Parameter> {
         let noise = [
             ("noise", Some(self.noise)),
@@ -233,19 +256,22 @@ impl SparseAggregateProcess {
         Watch { stop: &self.stop, progress: &self.progress }
     }
 
-    /// Fits to the targets of bags of rows of `x`. Cost of an evaluation O(rows points columns), O(rows² columns) of each bag, O(bags points²) and O(points³); memory O(bags points),
-    /// times the number of parameters up to 256 MB.
+    /// Fits to the targets of bags of rows of `x`. Cost of an evaluation O(rows points columns), O(rows²
+    /// columns) of each bag, O(bags points²) and O(points³); memory O(bags points), times the number of
+    /// parameters up to 256 MB.
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if targets to be standardised are constant; [`Error::Overflow`];
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if
+    /// targets to be standardised are constant; [`Error::Overflow`];
     /// [`Error::NotPositiveDefinite`] where points are too near each other; [`Error::Interrupted`].
     pub fn fit(&self, x: &Table, bags: &Bags, targets: &[f64]) -> Result<SparseAggregateFit> {
         self.fit_targets(&self.check(x, bags, None, targets)?, self.parameters())
     }
 
-    /// As [`fit`](Self::fit), of targets that a matrix B makes of bags. Cost of an evaluation besides: N²/2 kernels for N rows up to 50,000; beyond, those of samples of rows for
-    /// pairs of different bags, 4 times 10,000, and [`evidence_error`](SparseAggregateFit::evidence_error) says how well the evidence is known then; with J bags and M targets J²M. Memory
-    /// JM and J².
+    /// As [`fit`](Self::fit), of targets that a matrix B makes of bags. Cost of an evaluation besides: N²/2
+    /// kernels for N rows up to 50,000; beyond, those of samples of rows for pairs of different bags, 4 times
+    /// 10,000, and [`evidence_error`](SparseAggregateFit::evidence_error) says how well the evidence is known
+    /// then; with J bags and M targets J²M. Memory JM and J².
     ///
     /// # Errors
     /// As [`fit`](Self::fit); [`Error::Parameter`] with noise of rows, which such targets share.
@@ -299,7 +325,8 @@ impl SparseAggregateProcess {
         self.result(targets, kernel, &features, &state, found, tuned)
     }
 
-    /// Where the evidence, with what is believed of the parameters, is largest, as a search from these finds it.
+    /// Where the evidence, with what is believed of the parameters, is largest, as a search from these finds
+    /// it.
     fn choose(
         &self,
         targets: &Targets,
@@ -331,7 +358,8 @@ impl SparseAggregateProcess {
         evidence::maximise(from, free, search, watch, objective)
     }
 
-    /// The evidence, as the approximation has it, and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters); without what is believed of these.
+    /// The evidence, as the approximation has it, and its gradient in `theta`, which has the order and scale
+    /// of [`parameters`](Self::parameters); without what is believed of these.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -550,7 +578,8 @@ impl SparseAggregateProcess {
     }
 }
 
-/// The squared spread of f that targets show around a constant f: that which fits best by least squares unless it is given.
+/// The squared spread of f that targets show around a constant f: that which fits best by least squares
+/// unless it is given.
 fn spread(values: &[f64], ones: &[f64], mean: Option<f64>) -> Result<f64> {
     let square = dot(ones, ones);
     let mean = mean.unwrap_or_else(|| dot(values, ones) / square);
@@ -577,7 +606,8 @@ mod tests {
     use super::*;
     use crate::aggregate::{Mediators, Unit};
 
-    /// Slopes of the evidence of targets that a matrix makes of bags are its differences, by all pairs of rows and by samples of them.
+    /// Slopes of the evidence of targets that a matrix makes of bags are its differences, by all pairs of
+    /// rows and by samples of them.
     #[test]
     fn slopes_through_mediators_are_differences() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
@@ -623,7 +653,8 @@ mod tests {
         }
     }
 
-    /// Samples of rows say of pairs of bags on average what all rows say, and their standard error is as large as they are off.
+    /// Samples of rows say of pairs of bags on average what all rows say, and their standard error is as
+    /// large as they are off.
     #[test]
     fn samples_stand_for_all_rows() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;

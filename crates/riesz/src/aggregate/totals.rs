@@ -10,16 +10,18 @@ const NONE: f64 = 1e-10;
 const ROUNDING: f64 = 1e-6;
 
 impl AggregateGaussianProcess {
-    /// The same process of targets without error, whose map adds up to them but for rounding (the pycnophylactic property of Tobler 1979): a noise of 1e-10 of the targets' variance, and none
-    /// of rows. Tuning moves the noise: take this of what is tuned, too.
+    /// The same process of targets without error, whose map adds up to them but for rounding (the
+    /// pycnophylactic property of Tobler 1979): a noise of 1e-10 of the targets' variance, and none of rows.
+    /// Tuning moves the noise: take this of what is tuned, too.
     pub fn without_errors(self) -> Self {
         Self { noise: NONE, row_noise: 0.0, ..self }
     }
 }
 
 impl Aggregates {
-    /// Of targets that should be met, as those of [`without_errors`](AggregateGaussianProcess::without_errors), the one that is most off by more than rounding, 1e-6 of the targets'
-    /// standard deviation, and by how much; `None` if all are met.
+    /// Of targets that should be met, as those of
+    /// [`without_errors`](AggregateGaussianProcess::without_errors), the one that is most off by more than
+    /// rounding, 1e-6 of the targets' standard deviation, and by how much; `None` if all are met.
     ///
     /// # Panics
     /// Unless there is a number a target.

@@ -1,10 +1,12 @@
 //! How the hyper-parameters of a process known by aggregates are chosen.
 //!
-//! Few targets say little of many parameters, so weak priors hold these near their start. The ridge of mediators is never tuned by the marginal likelihood alone: where the
-//! operator shrinks, a larger ridge and a larger scale of f have nearly the same likelihood, and predictions that differ by a factor. Ridge and kernel of the mediators
-//! belong to stage 1, and are chosen by how well it predicts bags that it has not seen; that takes turns with the marginal likelihood, which chooses all others. Where it is
-//! targets that are regressed on mediators, pseudo-targets have the marginal likelihood of that regression for stage 1, and where bags are tied to it by more than that, all are
-//! chosen at once.
+//! Few targets say little of many parameters, so weak priors hold these near their start. The ridge of
+//! mediators is never tuned by the marginal likelihood alone: where the operator shrinks, a larger ridge and
+//! a larger scale of f have nearly the same likelihood, and predictions that differ by a factor. Ridge and
+//! kernel of the mediators belong to stage 1, and are chosen by how well it predicts bags that it has not
+//! seen; that takes turns with the marginal likelihood, which chooses all others. Where it is targets that
+//! are regressed on mediators, pseudo-targets have the marginal likelihood of that regression for stage 1,
+//! and where bags are tied to it by more than that, all are chosen at once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,16 +41,20 @@ const UNEQUAL: usize = 4;
 /// Whose conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conventions {
-    /// Weak priors around the start: log-normal ones by a factor of e (one standard deviation) for scales, e^1.5 for noises and the ridge, e^0.8 for length scales of mediators; for other
-    /// length scales one that penalises complexity, which makes shorter ones than the start less and less probable and longer ones hardly (Fuglstad et al. 2019). Mediators by what stage 1 loses on bags that are left out (ours).
+    /// Weak priors around the start: log-normal ones by a factor of e (one standard deviation) for scales,
+    /// e^1.5 for noises and the ridge, e^0.8 for length scales of mediators; for other length scales one that
+    /// penalises complexity, which makes shorter ones than the start less and less probable and longer ones
+    /// hardly (Fuglstad et al. 2019). Mediators by what stage 1 loses on bags that are left out (ours).
     #[default]
     Regularised,
-    /// As the source's experiments: the ridge stays as it is, and the marginal likelihood alone chooses all others.
+    /// As the source's experiments: the ridge stays as it is, and the marginal likelihood alone chooses all
+    /// others.
     Published,
 }
 
 impl Conventions {
-    /// The regression on mediators that these begin with, for standardised mediators: S-CMP, centred with a ridge of 0.001; as published not centred, with 0.01.
+    /// The regression on mediators that these begin with, for standardised mediators: S-CMP, centred with a
+    /// ridge of 0.001; as published not centred, with 0.01.
     pub fn mediation(self, kernel: Kernel) -> Mediation {
         match self {
             Self::Regularised => Mediation::new(kernel, 1e-3),
@@ -56,9 +62,10 @@ impl Conventions {
         }
     }
 
-    /// The process that tuning begins with for these data, by kernels of rows and of mediators, if there are some: with a noise of 0.03 of the
-    /// targets' variance; not as published, also with noise of rows (0.1) where the largest bag has more than four times those of the smallest, and
-    /// of mediation (0.1) where targets are mediated.
+    /// The process that tuning begins with for these data, by kernels of rows and of mediators, if there are
+    /// some: with a noise of 0.03 of the targets' variance; not as published, also with noise of rows (0.1)
+    /// where the largest bag has more than four times those of the smallest, and of mediation (0.1) where
+    /// targets are mediated.
     pub fn start(
         self,
         kernel: Kernel,
@@ -79,8 +86,10 @@ impl Conventions {
 }
 
 impl AggregateGaussianProcess {
-    /// The same with targets [regressed](Regressed::Targets) on mediators instead of rows, whose variance around that begins with 0.1 of the targets'. With `tied` bags are tied to the
-    /// regression by a variance of 0.1, the two-sided model; without, its predictions are pseudo-targets. The noise of targets is 0 where none has rows of its own. Unchanged without
+    /// The same with targets [regressed](Regressed::Targets) on mediators instead of rows, whose variance
+    /// around that begins with 0.1 of the targets'. With `tied` bags are tied to the regression by a variance
+    /// of 0.1, the two-sided model; without, its predictions are pseudo-targets. The noise of targets is 0
+    /// where none has rows of its own. Unchanged without
     /// [`mediation`](Self::mediation).
     pub fn regressing_targets(mut self, tied: bool, data: &Aggregates) -> Self {
         if let Some(own) = &mut self.mediation {
@@ -168,7 +177,8 @@ impl Tuning {
         Watch { stop: &self.stop, progress: &self.progress }
     }
 
-    /// Tunes from two starts, `start` and one that is smoother and noisier, and takes the better. Cost: some tens of evaluations of the marginal likelihood each.
+    /// Tunes from two starts, `start` and one that is smoother and noisier, and takes the better. Cost: some
+    /// tens of evaluations of the marginal likelihood each.
     ///
     /// # Errors
     /// As [`AggregateGaussianProcess::fit`]; [`Error::Interrupted`](crate::Error::Interrupted).
@@ -277,8 +287,9 @@ pub(super) fn logs(process: &AggregateGaussianProcess) -> Vec<f64> {
     process.parameters().iter().map(|p| p.log_value).collect()
 }
 
-/// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were normal with a variance that is not known; where targets are regressed,
-/// times their density by that regression alone.
+/// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were
+/// normal with a variance that is not known; where targets are regressed, times their density by that
+/// regression alone.
 fn stage_one(
     process: &AggregateGaussianProcess,
     coordinates: &[Coordinate],
@@ -315,7 +326,8 @@ fn by_left_out(
     })
 }
 
-/// The largest of the weak priors times `loss^(-J/2)`, as if errors of J bags were normal with a variance that is not known.
+/// The largest of the weak priors times `loss^(-J/2)`, as if errors of J bags were normal with a variance
+/// that is not known.
 pub(super) fn least_loss(
     coordinates: &[Coordinate],
     start: &[f64],
@@ -346,8 +358,8 @@ fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
     gram
 }
 
-/// The regression on mediators as [`Tuning`] chooses it in its turn, by the covariances U of the bags' sums, with what is believed around the first mediation and from where the second is;
-/// and what to look at.
+/// The regression on mediators as [`Tuning`] chooses it in its turn, by the covariances U of the bags' sums,
+/// with what is believed around the first mediation and from where the second is; and what to look at.
 pub(super) fn of_mediators(
     mediation: Option<(&Mediation, &Mediation)>,
     gram: Matrix,

@@ -1,4 +1,5 @@
-//! Over which t the interaction of a set is averaged, by the size of the set: points, and densities that are polynomials. All sizes share one rule.
+//! Over which t the interaction of a set is averaged, by the size of the set: points, and densities that are
+//! polynomials. All sizes share one rule.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ pub(crate) enum Average {
     At(f64),
     /// Every t alike.
     Uniform,
-    /// The density `k (1 - t)^(k-1)`: of a random order of players, the t at which the first of k of them joins.
+    /// The density `k (1 - t)^(k-1)`: of a random order of players, the t at which the first of k of them
+    /// joins.
     First(usize),
     /// Of sets of some size within a sum that goes to sets of `order` players, see [`faithful`].
     Faithful {
@@ -47,7 +49,8 @@ impl Average {
         match self {
             Self::At(_) | Self::Uniform => 1.0,
             Self::First(k) => k as f64,
-            // Between the points of a grid as fine as this a polynomial is no more than a twentieth of its largest value more than there (Markov's inequality).
+            // Between the points of a grid as fine as this a polynomial is no more than a twentieth of its
+            // largest value more than there (Markov's inequality).
             Self::Faithful { size, order } => {
                 let steps = 20 * self.degree().pow(2);
                 let at =
@@ -58,10 +61,12 @@ impl Average {
     }
 }
 
-/// The density by which Tsai, Yeh and Ravikumar 2023 (theorem 19) average interactions of `size` players in the faithful Shapley index of this order. Their weight of
-/// m(S), with s = |S| > order, is `(-1)^(order - size) size/(order + size) C(order, size) C(s - 1, order) / C(s + order - 1, order + size)`, and it is 0 for
-/// `size < s ≤ order`. With the weight `∫ t^(s - size) ρ(t) dt` that makes tρ orthogonal to all polynomials of a degree less than `order - size`: ρ is
-/// `t^(size-1) (1-t)^(size-1)` times Jacobi's polynomial of that degree for the density `t^size (1-t)^(size-1)`, and the mass 1 scales it.
+/// The density by which Tsai, Yeh and Ravikumar 2023 (theorem 19) average interactions of `size` players in
+/// the faithful Shapley index of this order. Their weight of m(S), with s = |S| > order, is `(-1)^(order -
+/// size) size/(order + size) C(order, size) C(s - 1, order) / C(s + order - 1, order +
+/// size)`, and it is 0 for `size < s ≤ order`. With the weight `∫ t^(s - size) ρ(t) dt` that makes tρ
+/// orthogonal to all polynomials of a degree less than `order - size`: ρ is `t^(size-1) (1-t)^(size-1)` times
+/// Jacobi's polynomial of that degree for the density `t^size (1-t)^(size-1)`, and the mass 1 scales it.
 fn faithful(size: usize, order: usize, t: f64, s: f64) -> f64 {
     let (n, alpha, beta) = (order - size, size - 1, size);
     let terms = |of: &dyn Fn(usize) -> f64| -> f64 {
@@ -107,7 +112,8 @@ pub(crate) struct Averages {
 impl Averages {
     /// Of sets of 1, 2, … players.
     pub(crate) fn new(sizes: Vec<Average>) -> Self {
-        // By Markov's inequality a density's slope is at most twice the square of its degree times its largest value.
+        // By Markov's inequality a density's slope is at most twice the square of its degree times its
+        // largest value.
         let height = |a: &Average| a.largest() * (1.0 + (a.degree() * a.degree()) as f64 / 12.0);
         let heights = sizes.iter().map(height).collect();
         Self { sizes, heights }
@@ -128,13 +134,15 @@ impl Averages {
         self.sizes.iter().all(|average| matches!(average, Average::At(_)))
     }
 
-    /// Rules by the number of Gauss nodes that a [uniform average](Measure::Lebesgue) takes, for `players` factors with one left out.
+    /// Rules by the number of Gauss nodes that a [uniform average](Measure::Lebesgue) takes, for `players`
+    /// factors with one left out.
     pub(crate) fn choices(&self, players: usize) -> Choices {
         Measure::Lebesgue.choices(players)
     }
 
-    /// The rule where `choice` serves a uniform average. The other densities, whose absolute values are at most some number, are as exact relative to it
-    /// with half as many nodes more as their degree (on an ellipse of parameter ρ a polynomial of degree q is at most `ρ^q` times what it is within).
+    /// The rule where `choice` serves a uniform average. The other densities, whose absolute values are at
+    /// most some number, are as exact relative to it with half as many nodes more as their degree (on an
+    /// ellipse of parameter ρ a polynomial of degree q is at most `ρ^q` times what it is within).
     pub(crate) fn rule(&self, choice: &Choice) -> Vec<Shared> {
         let degree = self.sizes.iter().map(|average| average.degree()).max().unwrap_or(0);
         let order = self.order();

@@ -1,4 +1,5 @@
-//! One block of a product game, for readings that take it apart themselves: its factors, the rule that serves it, and what its values are off.
+//! One block of a product game, for readings that take it apart themselves: its factors, the rule that serves
+//! it, and what its values are off.
 
 use super::quadrature::{
     Engine, Errors, HIGHEST, LIFT, LIGHT, LOWEST, Run, TINIEST, falls, times, times_power_of_two,
@@ -27,7 +28,8 @@ impl Block {
         Lanes::splat(t).fma::<V>(self.a[l], Lanes::splat(s).mul::<V>(self.b[l]))
     }
 
-    /// Sums over the factors of products of `γ_l = |a_l - b_l| / max(|a_l|, |b_l|)`, by the number of factors in a product, from 1.
+    /// Sums over the factors of products of `γ_l = |a_l - b_l| / max(|a_l|, |b_l|)`, by the number of factors
+    /// in a product, from 1.
     pub(crate) fn symmetric(&self, order: usize) -> Vec<Lanes> {
         let mut sums = vec![Lanes::ZERO; order + 1];
         sums[0] = Lanes::ONE;

@@ -1,11 +1,14 @@
-//! Shapley values of a game whose coalitions have to be valued one by one: from all of them, or from a sample.
+//! Shapley values of a game whose coalitions have to be valued one by one: from all of them, or from a
+//! sample.
 //!
-//! A sample is a regression: the values minimise `Σ_S w(S) (v(S) - v(∅) - Σ_{j∈S} φ_j)²` with the Shapley kernel `w`, subject to
-//! `Σ φ_j = v(all) - v(∅)`. Every coalition is drawn with its complement. Pairs are grouped by size; the outer sizes, which carry most
-//! weight, are taken whole while the budget lasts, and the others are drawn without replacement, so that the sample grows into
-//! the whole. Standard errors come from what the regression leaves of each difference, for values ± 1.96 of them to hold the truth about
-//! 95 times in 100 or more (`std_error.rs`): as if three more pairs had been drawn that are as far from the regression as the farthest.
-//! Sources: Lundberg and Lee 2017 (the regression); Covert and Lee 2021 (pairs, the constraint, its variance).
+//! A sample is a regression: the values minimise `Σ_S w(S) (v(S) - v(∅) - Σ_{j∈S} φ_j)²` with the Shapley
+//! kernel `w`, subject to `Σ φ_j = v(all) - v(∅)`. Every coalition is drawn with its complement. Pairs are
+//! grouped by size; the outer sizes, which carry most weight, are taken whole while the budget lasts, and the
+//! others are drawn without replacement, so that the sample grows into the whole. Standard errors come from
+//! what the regression leaves of each difference, for values ± 1.96 of them to hold the truth about 95 times
+//! in 100 or more (`std_error.rs`): as if three more pairs had been drawn that are as far from the regression
+//! as the farthest. Sources: Lundberg and Lee 2017 (the regression); Covert and Lee 2021 (pairs, the
+//! constraint, its variance).
 
 use std::collections::HashSet;
 
@@ -39,7 +42,8 @@ impl Coalition {
     }
 }
 
-/// Several games over the same players, whose coalitions are valued together: one for each explained row and output, say.
+/// Several games over the same players, whose coalitions are valued together: one for each explained row and
+/// output, say.
 pub trait CoalitionGame {
     /// What can go wrong in valuing a coalition.
     type Error: From<Error>;
@@ -89,17 +93,19 @@ impl From<Matrix> for Valued {
 /// How many coalitions are valued.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Budget {
-    /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are exact.
+    /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are
+    /// exact.
     pub coalitions: usize,
-    /// Stops as soon as no standard error is larger than this. Values then always come with standard errors, which are 0 if it takes all
-    /// coalitions.
+    /// Stops as soon as no standard error is larger than this. Values then always come with standard errors,
+    /// which are 0 if it takes all coalitions.
     pub std_error: Option<f64>,
     /// Seed of the sample.
     pub seed: u64,
 }
 
 impl Budget {
-    /// Why the values of so many players are sampled, where coalitions are valued: `None` if it is all of them.
+    /// Why the values of so many players are sampled, where coalitions are valued: `None` if it is all of
+    /// them.
     pub fn sampled_because(&self, players: usize) -> Option<String> {
         let coalitions = self.coalitions;
         if self.std_error.is_some() {
@@ -122,8 +128,8 @@ impl Default for Budget {
 pub struct Solution {
     /// games × players
     pub values: Matrix,
-    /// Their standard errors, games × players, of which ± 1.96 hold the truth about 95 times in 100 or more; `None` if all coalitions were valued
-    /// exactly.
+    /// Their standard errors, games × players, of which ± 1.96 hold the truth about 95 times in 100 or more;
+    /// `None` if all coalitions were valued exactly.
     pub std_error: Option<Matrix>,
     /// The values of nobody and of everybody, one number a game.
     pub ends: [Vec<f64>; 2],
@@ -217,8 +223,8 @@ impl Stratum {
     }
 }
 
-/// What a coalition's value counts in the Shapley value of a player: `(s-1)! (p-s)! / p!` if it is among the coalition's s of p players,
-/// `-s! (p-s-1)! / p!` if it is not.
+/// What a coalition's value counts in the Shapley value of a player: `(s-1)! (p-s)! / p!` if it is among the
+/// coalition's s of p players, `-s! (p-s-1)! / p!` if it is not.
 pub(crate) fn definition_weight(coalition: &Coalition, player: usize) -> f64 {
     let (p, s) = (coalition.0.len(), coalition.0.iter().filter(|on| **on).count());
     let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
@@ -254,7 +260,8 @@ fn subsets(players: usize, size: usize) -> Vec<Coalition> {
     }
 }
 
-/// A sample of pairs that can grow: [`extend`](Self::extend) it until [`solution`](Self::solution) is good enough.
+/// A sample of pairs that can grow: [`extend`](Self::extend) it until [`solution`](Self::solution) is good
+/// enough.
 #[derive(Clone)]
 pub struct Regression {
     players: usize,
@@ -311,15 +318,17 @@ impl Regression {
         self.strata.iter().all(Stratum::whole)
     }
 
-    /// How many pairs of each size make the best use of a number of pairs: outer sizes whole while their share of the weight is
-    /// worth it, the others by their share, but at least two, which a standard error takes.
+    /// How many pairs of each size make the best use of a number of pairs: outer sizes whole while their
+    /// share of the weight is worth it, the others by their share, but at least two, which a standard error
+    /// takes.
     fn allocate(&self, pairs: usize) -> Vec<usize> {
         let mut taken: Vec<usize> = self.strata.iter().map(|s| s.drawn.len()).collect();
         let mut left = pairs;
         let mut mass: f64 = self.strata.iter().map(|s| s.mass).sum();
         let mut inner = 0;
         for (t, stratum) in self.strata.iter().enumerate() {
-            // Without all pairs of the first size the regression may have no solution; the inner sizes keep two pairs each.
+            // Without all pairs of the first size the regression may have no solution; the inner sizes keep
+            // two pairs each.
             let kept = 2 * (self.strata.len() - t - 1);
             let share = left.saturating_sub(kept) as f64 * stratum.mass / mass;
             if t > 0 && stratum.count as f64 > share * (1.0 + 1e-12) {
@@ -341,7 +350,8 @@ impl Regression {
     /// Grows the sample to about `coalitions` in all, and values what is new.
     ///
     /// # Errors
-    /// Those of the game, after which the sample is what it was; [`Error::Overflow`] if a value is not finite.
+    /// Those of the game, after which the sample is what it was; [`Error::Overflow`] if a value is not
+    /// finite.
     pub fn extend<G: CoalitionGame>(&mut self, game: &mut G, coalitions: usize) -> Result<(), G::Error> {
         let taken = self.allocate(coalitions / 2);
         let mut asked = Vec::new();
@@ -430,8 +440,8 @@ impl Regression {
             return solved(values, noisy.then(|| self.definition_error()));
         }
         // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
-        // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its complement enter through
-        // the difference of their values alone.
+        // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its
+        // complement enter through the difference of their values alone.
         let inverse = Cholesky::new(normal, "normal matrix of the regression")?.inverse();
         let sums: Vec<f64> = (0..p).map(|j| inverse.row(j).iter().sum()).collect();
         let all: f64 = sums.iter().sum();
@@ -450,7 +460,8 @@ impl Regression {
         for (g, total) in total.iter().enumerate() {
             values.row_mut(g).iter_mut().zip(&sums).for_each(|(v, s)| *v += s / all * total);
         }
-        // What the fit leaves of each difference, over 1 - leverage (the jackknife's), times its effect on the values.
+        // What the fit leaves of each difference, over 1 - leverage (the jackknife's), times its effect on
+        // the values.
         let mut signs = z;
         signs.data_mut().iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
         let fitted = signs.matmul(&values.transpose());
@@ -473,8 +484,8 @@ impl Regression {
                 let data = m.data()[rows.start * m.cols()..rows.end * m.cols()].iter().map(|v| v.powi(power));
                 Matrix::from_row_major(n, m.cols(), data.collect())
             };
-            // Of pairs drawn without replacement, the share of the whole that they are keeps the noise of its own values; the rest
-            // shows in how much they differ.
+            // Of pairs drawn without replacement, the share of the whole that they are keeps the noise of its
+            // own values; the rest shows in how much they differ.
             let taken = n as f64 / stratum.count as f64;
             if noisy {
                 let noise = Matrix::from_row_major(n, games, stratum.noise.clone());
@@ -510,8 +521,8 @@ impl Regression {
         solved(values, Some(std_errors(variances, p)))
     }
 
-    /// Allows for draws that were not made, where what a pair's difference `counts` in the values is pairs × players: in the pair that counts
-    /// most.
+    /// Allows for draws that were not made, where what a pair's difference `counts` in the values is pairs ×
+    /// players: in the pair that counts most.
     fn allow_for_draws(&self, counts: &Matrix, variances: &mut [Variance]) {
         let p = self.players;
         let most = (0..counts.rows()).fold(vec![0.0_f64; p], |most, q| {
@@ -563,8 +574,8 @@ fn std_errors(variances: Vec<Variance>, players: usize) -> Matrix {
     Matrix::from_row_major(all.len() / players, players, all)
 }
 
-/// Coalitions that were valued for some rows, from which explaining these rows can go on with a larger budget. It takes 8 bytes
-/// for each pair of coalitions, row and output.
+/// Coalitions that were valued for some rows, from which explaining these rows can go on with a larger
+/// budget. It takes 8 bytes for each pair of coalitions, row and output.
 #[derive(Clone, Default)]
 pub struct Sample {
     pub(crate) parts: Vec<Part>,
@@ -604,7 +615,8 @@ impl Part {
     }
 }
 
-/// Shapley values of `game` within a budget. All coalitions are valued if they fit and no standard error is asked for.
+/// Shapley values of `game` within a budget. All coalitions are valued if they fit and no standard error is
+/// asked for.
 ///
 /// # Errors
 /// Those of the game; [`Error::Parameter`] for a budget below [`Regression::smallest`].
@@ -612,9 +624,9 @@ pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution,
     solve_from(game, budget, &mut None)
 }
 
-/// As [`solve`], going on from the regression of an earlier call on the same game, if there is one, and leaving it for a later call.
-/// Coalitions that it has are not valued again, and the budget counts them; the seed is that of the first call. The result is that of
-/// one call with the larger number of coalitions.
+/// As [`solve`], going on from the regression of an earlier call on the same game, if there is one, and
+/// leaving it for a later call. Coalitions that it has are not valued again, and the budget counts them; the
+/// seed is that of the first call. The result is that of one call with the larger number of coalitions.
 ///
 /// # Errors
 /// As [`solve`]; [`Error::Format`] for the regression of another game.

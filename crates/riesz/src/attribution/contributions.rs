@@ -1,9 +1,10 @@
 //! The coalitions of which one player's Shapley value is a weighted sum: all of them, or a sample.
 //!
-//! The value is the mean of what the player adds to a set S of the others, drawn with `p(S) = 1/(d C(d-1, |S|))`: every size alike, and
-//! every set of a size alike. A sample takes each size's share of the sets, without replacement and each with its complement, so that it
-//! is unbiased and grows into the whole. Nobody and everybody, whose values are known, are not among the coalitions; they weigh
-//! `-1/d` and `1/d`.
+//! The value is the mean of what the player adds to a set S of the others, drawn with
+//! `p(S) = 1/(d C(d-1, |S|))`: every size alike, and every set of a size alike. A sample takes each size's
+//! share of the sets, without replacement and each with its complement, so that it is unbiased and grows into
+//! the whole. Nobody and everybody, whose values are known, are not among the coalitions; they weigh `-1/d`
+//! and `1/d`.
 
 use super::coalitions::{Budget, Coalition, Stratum, definition_weight};
 use crate::error::{Error, Result};

@@ -1,15 +1,17 @@
 //! How values of players vary together under a Gaussian process whose covariance is a sum of products.
 //!
-//! A value is a linear functional of f: with absent players from the reference row b it is `φ_j = ∫ ∂_j f(t x + (1-t) b) dμ(t)`, where
-//! f is extended to mixtures player by player, and ∂_j is the difference between player j's present and absent side. So for a product kernel
+//! A value is a linear functional of f: with absent players from the reference row b it is
+//! `φ_j = ∫ ∂_j f(t x + (1-t) b) dμ(t)`, where f is extended to mixtures player by player, and ∂_j is the
+//! difference between player j's present and absent side. So for a product kernel
 //!
 //! `cov(φ_j(x), φ_l(x')) = Σ_{b,b'} π_b π_b' ∫∫ u_j(t') v_l(t) Π_{q≠j,l} h_q(t, t') dμ(t) dμ(t')`, where
 //!
 //! `h_q = t t' k_q(x,x') + t (1-t') k_q(x,b') + (1-t) t' k_q(b,x') + (1-t)(1-t') k_q(b,b')`,
 //!
-//! u_j is the difference of h_j by t, v_l that of h_l by t', and for j = l there stands the mixed difference. Each integral is that of a polynomial
-//! of degree players - 1, so a tensor Gauss rule is exact. Where leaving out a factor is a projection, as in the functional ANOVA, the three others of h's corners
-//! are 1. Source: our own; for regression and coalitions, Chau, Muandet and Sejdinovic 2023.
+//! u_j is the difference of h_j by t, v_l that of h_l by t', and for j = l there stands the mixed difference.
+//! Each integral is that of a polynomial of degree players - 1, so a tensor Gauss rule is exact. Where
+//! leaving out a factor is a projection, as in the functional ANOVA, the three others of h's corners are 1.
+//! Source: our own; for regression and coalitions, Chau, Muandet and Sejdinovic 2023.
 
 use rayon::prelude::*;
 
@@ -25,7 +27,8 @@ use crate::stop::{Watch, check};
 /// One factor between present and absent rows: `k(x,x')`, `k(x,b')`, `k(b,x')`, `k(b,b')`, by lanes of b'.
 type Corners = [Lanes; 4];
 
-/// Values of players at rows, under a game whose absent side is made of reference rows, or takes factors out by projecting f.
+/// Values of players at rows, under a game whose absent side is made of reference rows, or takes factors out
+/// by projecting f.
 pub(crate) struct Values<'g> {
     products: &'g [PlayerProduct<'g>],
     absent: &'g Absent,
@@ -40,7 +43,8 @@ pub(crate) struct Values<'g> {
 }
 
 impl<'g> Values<'g> {
-    /// `None` where without an absent player f is none of the space's functions: where there are no reference rows, and factors that do not
+    /// `None` where without an absent player f is none of the space's functions: where there are no reference
+    /// rows, and factors that do not
     /// [project](PlayerProduct::projects).
     pub(crate) fn new(
         products: &'g [PlayerProduct<'g>],
@@ -62,8 +66,9 @@ impl<'g> Values<'g> {
         Some(Self { products, absent, players, columns, len, mirrored, measure, isa })
     }
 
-    /// The prior covariance of all values at all rows: that of player j in row r stands at `r * players + j`. Cost, for each pair of rows,
-    /// O(reference² · players² · nodes²), where nodes is at most half the number of players.
+    /// The prior covariance of all values at all rows: that of player j in row r stands at `r * players + j`.
+    /// Cost, for each pair of rows, O(reference² · players² · nodes²), where nodes is at most half the number
+    /// of players.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -135,8 +140,8 @@ impl<'g> Values<'g> {
         Ok(out)
     }
 
-    /// Hands over factors by blocks, and the weights of blocks, for some pairs of reference rows after the others: of the row x, and of the other row and its
-    /// reference rows.
+    /// Hands over factors by blocks, and the weights of blocks, for some pairs of reference rows after the
+    /// others: of the row x, and of the other row and its reference rows.
     fn sides(
         &self,
         product: &PlayerProduct<'_>,

@@ -1,9 +1,10 @@
 //! Values of games of small [powers](super::powers), by coefficients that all players share.
 //!
-//! With `δ_j = u_j - v_j`, `F_j = e^{v_j z} (1 - t + t e^{δ_j z})`, and `(A_j - B_j) / F_j = ∂/∂t ln (1 - t + t e^{δ_j z}) = Σ_k κ_k'(t) (δ_j z)^k / k!` with the
-//! cumulants κ of Bernoulli's distribution. So `φ_j = Σ_k C_k δ_j^k` with
-//! `C_k = p!/k! ∫ κ_k' h_{p-k} dμ`, where h are the coefficients of `Π_l F_l e^{cz} = exp((c + Σ v + t Σ δ) z + Σ_{k≥2} κ_k Σ_l δ_l^k z^k / k!)`, and
-//! pairs likewise: `I_jl = Σ_{k,m} C_km δ_j^k δ_l^m`. Nothing is divided by numbers. That the κ alternate costs digits as p grows.
+//! With `δ_j = u_j - v_j`, `F_j = e^{v_j z} (1 - t + t e^{δ_j z})`, and `(A_j - B_j) / F_j = ∂/∂t ln (1 - t +
+//! t e^{δ_j z}) = Σ_k κ_k'(t) (δ_j z)^k / k!` with the cumulants κ of Bernoulli's distribution. So `φ_j = Σ_k
+//! C_k δ_j^k` with `C_k = p!/k! ∫ κ_k' h_{p-k} dμ`, where h are the coefficients of `Π_l F_l e^{cz} =
+//! exp((c + Σ v + t Σ δ) z + Σ_{k≥2} κ_k Σ_l δ_l^k z^k / k!)`, and pairs likewise: `I_jl = Σ_{k,m} C_km δ_j^k
+//! δ_l^m`. Nothing is divided by numbers. That the κ alternate costs digits as p grows.
 
 use super::rule::Node;
 use crate::simd::{Lanes, Simd};
@@ -11,8 +12,9 @@ use crate::simd::{Lanes, Simd};
 /// Up to this power coefficients are shared.
 pub(super) const SHARED: usize = 4;
 
-/// What `Σ_k |C_k| Σ_j |δ_j|^k` is at most relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes every h at most 1, and with the terms of κ' added up
-/// without their signs it is `p! Σ_k 2^k κ_k' / k!`; or half of the same for pairs, if that is more.
+/// What `Σ_k |C_k| Σ_j |δ_j|^k` is at most relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes
+/// every h at most 1, and with the terms of κ' added up without their signs it is `p! Σ_k 2^k κ_k' / k!`; or
+/// half of the same for pairs, if that is more.
 pub(super) const SPREAD: [f64; SHARED] = [2.0, 8.0, 44.0, 352.0];
 
 /// `c_1 x + c_2 x² + …`.

@@ -1,16 +1,20 @@
-//! Sums over samples of `weight Π_{j∈T} ratio_j` for all sets T of up to so many factors: the hot loop of [interactions](super::interactions).
+//! Sums over samples of `weight Π_{j∈T} ratio_j` for all sets T of up to so many factors: the hot loop of
+//! [interactions](super::interactions).
 //!
-//! A sample is a node of a block, and is as wide as a [`Lanes`]. Pairs are taken in tiles of rows and columns whose sums stay in registers.
+//! A sample is a node of a block, and is as wide as a [`Lanes`]. Pairs are taken in tiles of rows and columns
+//! whose sums stay in registers.
 
 use super::averages::Shared;
 use super::block::Block;
 use super::sets::Sets;
 use crate::simd::{Isa, Lanes, Simd, dispatch};
 
-/// Samples that are gathered before they are summed: few enough that the ratios of some factors stay in the first-level cache.
+/// Samples that are gathered before they are summed: few enough that the ratios of some factors stay in the
+/// first-level cache.
 pub(crate) const WIDE: usize = 48;
 
-/// Places from one factor's samples to the next's: an odd number, lest all factors' meet in the same few lines of the cache.
+/// Places from one factor's samples to the next's: an odd number, lest all factors' meet in the same few
+/// lines of the cache.
 pub(super) const STRIDE: usize = WIDE + 1;
 
 /// Rows of a tile, and columns.
@@ -73,7 +77,8 @@ impl Ratios {
         self.coef.extend(coef);
     }
 
-    /// Adds a node of a block, unless a factor there is less than `smallest` relative to the larger of its sides.
+    /// Adds a node of a block, unless a factor there is less than `smallest` relative to the larger of its
+    /// sides.
     pub(crate) fn push(&mut self, isa: Isa, block: &Block, node: &Shared, smallest: f64) -> bool {
         let at = self.len;
         self.values.resize(self.factors.next_multiple_of(4), Lanes::ONE);
@@ -137,7 +142,8 @@ impl Samples<'_> {
         &self.ratios[factor * STRIDE..][..self.len]
     }
 
-    /// Sums over all sets that are `prefix`, which are factors, with as many after its last as make them this size.
+    /// Sums over all sets that are `prefix`, which are factors, with as many after its last as make them this
+    /// size.
     fn descend(
         &self,
         weights: &[Lanes],
@@ -176,7 +182,8 @@ impl Samples<'_> {
     }
 }
 
-/// Where sets stand that share their first players: from this place on, those whose next player is at least `next`.
+/// Where sets stand that share their first players: from this place on, those whose next player is at least
+/// `next`.
 struct Place {
     first: usize,
     next: usize,

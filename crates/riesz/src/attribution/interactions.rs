@@ -1,9 +1,11 @@
 //! Interactions of all sets of up to so many players, read off product games.
 //!
-//! Of a product `w Π_l f_l(t)` with `f_l = (1-t) b_l + t a_l` the interaction of T is `I_T(t) = w Π_{j∈T} (a_j - b_j) Π_{l∉T} f_l`, or `W Π_{j∈T} r_j` with
-//! `W = w Π f_l` and `r_j = (a_j - b_j)/f_j`. So all pairs are a weighted Gram matrix of ratios, over lanes and nodes, and larger sets are such matrices for
-//! each choice of the players before the last two. An error of the computed f_j goes out of the product again, so that dividing costs no digits unless f_j is
-//! so small that ratios leave the range of doubles; such nodes are taken without dividing.
+//! Of a product `w Π_l f_l(t)` with `f_l = (1-t) b_l + t a_l` the interaction of T is
+//! `I_T(t) = w Π_{j∈T} (a_j - b_j) Π_{l∉T} f_l`, or `W Π_{j∈T} r_j` with `W = w Π f_l` and
+//! `r_j = (a_j - b_j)/f_j`. So all pairs are a weighted Gram matrix of ratios, over lanes and nodes, and
+//! larger sets are such matrices for each choice of the players before the last two. An error of the computed
+//! f_j goes out of the product again, so that dividing costs no digits unless f_j is so small that ratios
+//! leave the range of doubles; such nodes are taken without dividing.
 
 use std::ops::Range;
 
@@ -92,7 +94,8 @@ impl<'a> Interactions<'a> {
     }
 }
 
-/// Hands over `weight Π_{j∈T} gap_j Π_{l∉T} factor_l` for every T that is `set` with players after its last, up to so many in all.
+/// Hands over `weight Π_{j∈T} gap_j Π_{l∉T} factor_l` for every T that is `set` with players after its last,
+/// up to so many in all.
 fn descend(
     factor: &[Lanes],
     gap: &[Lanes],

@@ -1,15 +1,16 @@
 //! Gauss–Jacobi rules, for averages over a Beta distribution on [0, 1].
 //!
-//! Nodes are the roots of orthogonal polynomials: eigenvalues of the Jacobi matrix (Golub and Welsch 1969), improved by Newton's method with twice
-//! the digits, so that nodes and weights are right to the last digit but one, however light a weight is. The crate gauss-quad 0.3.2 puts the middle
-//! node of odd rules at 0, off by up to 0.36.
+//! Nodes are the roots of orthogonal polynomials: eigenvalues of the Jacobi matrix (Golub and Welsch 1969),
+//! improved by Newton's method with twice the digits, so that nodes and weights are right to the last digit
+//! but one, however light a weight is. The crate gauss-quad 0.3.2 puts the middle node of odd rules at 0, off
+//! by up to 0.36.
 
 use twofloat::TwoFloat;
 
 use crate::linalg::{Matrix, symmetric_eigen};
 
-/// The recurrence `√B_{k+1} p_{k+1} = (x - A_k) p_k - √B_k p_{k-1}` of polynomials that are orthonormal on [-1, 1] under the density that is
-/// proportional to `(1 - x)^a (1 + x)^b`: `A_k` and `√B_{k+1}`.
+/// The recurrence `√B_{k+1} p_{k+1} = (x - A_k) p_k - √B_k p_{k-1}` of polynomials that are orthonormal on
+/// [-1, 1] under the density that is proportional to `(1 - x)^a (1 + x)^b`: `A_k` and `√B_{k+1}`.
 fn recurrence(count: usize, a: f64, b: f64) -> Vec<[TwoFloat; 2]> {
     let (one, a, b) = (TwoFloat::from(1.0), TwoFloat::from(a), TwoFloat::from(b));
     let sum = a + b;
@@ -26,7 +27,8 @@ fn recurrence(count: usize, a: f64, b: f64) -> Vec<[TwoFloat; 2]> {
     (0..count).map(at).map(|(shift, square)| [shift, square.sqrt()]).collect()
 }
 
-/// `a / b` by long division: that of twofloat 0.8.4 has half of the digits only (it takes `1 - b (1/b)` of rounded numbers).
+/// `a / b` by long division: that of twofloat 0.8.4 has half of the digits only (it takes `1 - b (1/b)` of
+/// rounded numbers).
 fn quotient(a: TwoFloat, b: TwoFloat) -> TwoFloat {
     let first = a.hi() / b.hi();
     let rest = a - b * first;
@@ -50,8 +52,8 @@ fn newton(recurrence: &[[TwoFloat; 2]], x: TwoFloat) -> (TwoFloat, TwoFloat) {
     (quotient(value, slope), squares)
 }
 
-/// The nodes t in [0, 1], `1 - t` and the weights, which sum up to 1, of the rule with `m ≥ 1` nodes for the density that is proportional to
-/// `t^(first - 1) (1 - t)^(second - 1)`. Cost O(m³) once.
+/// The nodes t in [0, 1], `1 - t` and the weights, which sum up to 1, of the rule with `m ≥ 1` nodes for the
+/// density that is proportional to `t^(first - 1) (1 - t)^(second - 1)`. Cost O(m³) once.
 pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
     let recurrence = recurrence(m, second - 1.0, first - 1.0);
     let mut matrix = Matrix::zeros(m, m);
@@ -61,7 +63,8 @@ pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
             (matrix[(k, k + 1)], matrix[(k + 1, k)]) = (f64::from(*root), f64::from(*root));
         }
     }
-    // Of a tridiagonal matrix with positive neighbours of its diagonal, whose eigenvalues are finite and distinct.
+    // Of a tridiagonal matrix with positive neighbours of its diagonal, whose eigenvalues are finite and
+    // distinct.
     let guesses = symmetric_eigen(&matrix).map_or_else(|_| vec![f64::NAN; m], |(values, _)| values);
     let node = |guess: &f64| {
         let mut x = TwoFloat::from(*guess);
@@ -85,8 +88,8 @@ mod tests {
 
     use super::*;
 
-    /// `∫ t^i (1 - t)^j dμ` is a quotient of Beta functions: of small powers to the last digits, of all that a rule integrates exactly to those that
-    /// logarithms of the gamma function have.
+    /// `∫ t^i (1 - t)^j dμ` is a quotient of Beta functions: of small powers to the last digits, of all that
+    /// a rule integrates exactly to those that logarithms of the gamma function have.
     #[test]
     fn moments_are_those_of_the_distribution() {
         for (first, second) in [(1.0, 1.0), (4.0, 1.0), (1.0, 16.0), (0.5, 0.5), (2.5, 0.3), (40.0, 7.0)] {
@@ -112,7 +115,8 @@ mod tests {
         }
     }
 
-    /// Against 40 digits, outer and middle nodes of some rules by the eigenvalues of the Jacobi matrix (mpmath).
+    /// Against 40 digits, outer and middle nodes of some rules by the eigenvalues of the Jacobi matrix
+    /// (mpmath).
     #[test]
     #[allow(clippy::excessive_precision, reason = "as they were computed")]
     fn nodes_and_weights_are_right_to_the_last_digits() {

@@ -1,6 +1,6 @@
-//! KernelSHAP: values of any model, known by its answers alone, from the values of coalitions (Lundberg and Lee 2017). What absent
-//! features are filled in with is the [`Game`](crate::Game); all coalitions are valued while the budget lasts, and else a sample
-//! of them, the same for all rows.
+//! KernelSHAP: values of any model, known by its answers alone, from the values of coalitions (Lundberg and
+//! Lee 2017). What absent features are filled in with is the [`Game`](crate::Game); all coalitions are valued
+//! while the budget lasts, and else a sample of them, the same for all rows.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,15 +15,17 @@ use crate::question::Question;
 use crate::random::{Random, SeedableRng, hash};
 use crate::table::{Column, Table};
 
-/// Asks `question` about `rows` of the function `f`, from rows of a table to rows of outputs, which is asked about at most `batch` rows at a
-/// time.
+/// Asks `question` about `rows` of the function `f`, from rows of a table to rows of outputs, which is asked
+/// about at most `batch` rows at a time.
 ///
-/// Values are exact if all coalitions were valued and no absent feature was drawn: then what is bounded is rounding, where answers are taken
-/// as they are. Of the model, whose outputs are called `y` or `y1 … ym`, the provenance says nothing.
+/// Values are exact if all coalitions were valued and no absent feature was drawn: then what is bounded is
+/// rounding, where answers are taken as they are. Of the model, whose outputs are called `y` or `y1 … ym`,
+/// the provenance says nothing.
 ///
 /// # Errors
-/// Those of `f`; what is wrong with the reference or the budget; [`Error::Parameter`] for a game that takes a kernel; [`Error::Overflow`] if `f` answers with numbers that are not
-/// finite, [`Error::Shape`] if not with one row of outputs for each row, and as many outputs each time.
+/// Those of `f`; what is wrong with the reference or the budget; [`Error::Parameter`] for a game that takes a
+/// kernel; [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with
+/// one row of outputs for each row, and as many outputs each time.
 pub fn kernel_shap<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
@@ -33,12 +35,13 @@ pub fn kernel_shap<E: From<Error>>(
     kernel_shap_from(f, rows, question, batch, &mut Sample::default(), &AtomicBool::new(false))
 }
 
-/// As [`kernel_shap`], going on from the coalitions that an earlier call on the same rows valued, and leaving them for a later call: the
-/// result is that of one call with the larger budget, but for `evaluations`, which are those of this call.
+/// As [`kernel_shap`], going on from the coalitions that an earlier call on the same rows valued, and leaving
+/// them for a later call: the result is that of one call with the larger budget, but for `evaluations`, which
+/// are those of this call.
 ///
 /// # Errors
-/// As [`kernel_shap`]; [`Error::Format`] for a sample of other rows or another function; [`Error::Interrupted`] soon after `stop` becomes
-/// true.
+/// As [`kernel_shap`]; [`Error::Format`] for a sample of other rows or another function;
+/// [`Error::Interrupted`] soon after `stop` becomes true.
 #[allow(clippy::too_many_arguments, reason = "a question and how it is asked")]
 pub fn kernel_shap_from<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
@@ -60,7 +63,8 @@ pub fn kernel_shap_from<E: From<Error>>(
         (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
     let all: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
     let predictions = if all.is_empty() { Matrix::zeros(0, m) } else { model.ask(all.clone())? };
-    // All answers enter: the base value is the mean of those at the reference rows, however small the others are.
+    // All answers enter: the base value is the mean of those at the reference rows, however small the others
+    // are.
     let references: Vec<Range> = (0..m).map(|o| Range::of(at_reference.column(o))).collect();
     let largest = predictions.data().iter().enumerate();
     let largest = largest.map(|(k, v)| references[k % m].largest().max(v.abs())).collect();

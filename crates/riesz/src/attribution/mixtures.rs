@@ -1,19 +1,21 @@
 //! Kernels between weighted rows that are mixed of a row and reference rows, for all pairs of coalitions.
 //!
-//! A coalition S makes of a row x and the reference rows b, with weights `W_S`, the weighted rows `(x_S, b_-S)`; another, T, the same of a row x' and
-//! reference rows c, which may be others. Under a product with a factor a player, the sum of the kernel between all of either, weighted, is
+//! A coalition S makes of a row x and the reference rows b, with weights `W_S`, the weighted rows
+//! `(x_S, b_-S)`; another, T, the same of a row x' and reference rows c, which may be others. Under a product
+//! with a factor a player, the sum of the kernel between all of either, weighted, is
 //!
 //! `k_{S∩T}(x, x') Σ_{b,c} (W_S,b k_{T∖S}(b, x')) k_{-(S∪T)}(b, c) (W'_T,c k_{S∖T}(x, c))`.
 //!
-//! What is in the middle depends on the union U of S and T alone, and T∖S is U∖S, S∖T is U∖T: so for each U one product of a matrix, reference², with as many
-//! vectors as U has subsets serves all pairs, 3^players · reference² together. Source: our own.
+//! What is in the middle depends on the union U of S and T alone, and T∖S is U∖S, S∖T is U∖T: so for each U
+//! one product of a matrix, reference², with as many vectors as U has subsets serves all pairs, 3^players ·
+//! reference² together. Source: our own.
 
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
 use crate::table::Table;
 
-/// Players up to which values have covariances where coalitions are looked at pair by pair: each more takes three to four times as long, and in the game of
-/// independent parts four times the memory.
+/// Players up to which values have covariances where coalitions are looked at pair by pair: each more takes
+/// three to four times as long, and in the game of independent parts four times the memory.
 pub(crate) const MOST_PLAYERS: usize = 12;
 
 /// Reference rows, and the rows that are mixed with them.
@@ -23,7 +25,8 @@ pub(crate) type Mixed<'t> = (&'t Table, &'t Table);
 pub(crate) struct Mixtures {
     /// Of each player between reference rows.
     reference: Vec<Matrix>,
-    /// Of each set of players between one side's reference rows and the other's rows, rows × reference; one for both sides if they are the same.
+    /// Of each set of players between one side's reference rows and the other's rows, rows × reference; one
+    /// for both sides if they are the same.
     mixed: Vec<Vec<Matrix>>,
     /// Of each set of players between rows.
     present: Vec<Matrix>,
@@ -71,9 +74,10 @@ impl Mixtures {
         out
     }
 
-    /// Adds, for all two coalitions of this union, `scale` times the sum over the rows that one makes of row r and the other of row s, to the number where
-    /// [`Places`] has them. `absent` is [that of the union](Self::absent), `same` says whether both sides are one, rows included; `left` and `right` are the
-    /// weights of coalitions.
+    /// Adds, for all two coalitions of this union, `scale` times the sum over the rows that one makes of row
+    /// r and the other of row s, to the number where
+    /// [`Places`] has them. `absent` is [that of the union](Self::absent), `same` says whether both sides are
+    /// one, rows included; `left` and `right` are the weights of coalitions.
     pub(crate) fn add<'w>(
         &self,
         places: &Places,
@@ -134,7 +138,8 @@ impl Places {
         3_usize.pow(union.count_ones())
     }
 
-    /// The place of the pair of any coalition with `second`, which share `common`: each player is in the first alone, in the second alone, or in both.
+    /// The place of the pair of any coalition with `second`, which share `common`: each player is in the
+    /// first alone, in the second alone, or in both.
     pub(crate) fn of(&self, second: usize, common: usize) -> usize {
         self.power(second) + self.power(common)
     }
@@ -145,8 +150,9 @@ impl Places {
     }
 }
 
-/// Adds the numbers of all two coalitions that have this union, given as `number(second, common)`, each times what the first counts in values of
-/// players, which are rows of `out`, and the second in those that are its columns.
+/// Adds the numbers of all two coalitions that have this union, given as `number(second, common)`, each times
+/// what the first counts in values of players, which are rows of `out`, and the second in those that are its
+/// columns.
 pub(crate) fn add_counted(
     union: usize,
     (left, right): (&[Vec<f64>], &[Vec<f64>]),
@@ -167,7 +173,8 @@ pub(crate) fn add_counted(
     }
 }
 
-/// The covariance of the values of all players in so many rows, player after player in each row, from blocks of pairs of rows, players × players.
+/// The covariance of the values of all players in so many rows, player after player in each row, from blocks
+/// of pairs of rows, players × players.
 pub(crate) fn joint(
     rows: usize,
     players: usize,

@@ -34,7 +34,8 @@ pub(crate) mod tables;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
-/// Checks what a model that is known by its answers alone answers about `rows` rows; `outputs` is how many outputs it had before.
+/// Checks what a model that is known by its answers alone answers about `rows` rows; `outputs` is how many
+/// outputs it had before.
 fn check_answer(out: &Matrix, rows: usize, outputs: Option<usize>) -> Result<()> {
     for (unit, expected, found, why) in [
         ("rows", rows, out.rows(), "one for each row that it was asked about"),

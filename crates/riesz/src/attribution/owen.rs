@@ -1,8 +1,10 @@
-//! Owen values, read off product games: players come in random order, but those of a union one after the other.
+//! Owen values, read off product games: players come in random order, but those of a union one after the
+//! other.
 //!
-//! So when player j of the union G comes, every other union H is there as a whole or not at all, and each of j's own union is there or not: of a product, with
-//! A and B the products of a union's factors, `φ_j = w ∫ Π_{H≠G} ((1-t) B_H + t A_H) dt · (a_j - b_j) ∫ Π_{l∈G, l≠j} ((1-s) b_l + s a_l) ds`, and likewise within unions
-//! of unions. Source: Owen 1977; for levels, Winter 1989; the integrals by Owen 1972.
+//! So when player j of the union G comes, every other union H is there as a whole or not at all, and each of
+//! j's own union is there or not: of a product, with A and B the products of a union's factors, `φ_j = w ∫
+//! Π_{H≠G} ((1-t) B_H + t A_H) dt · (a_j - b_j) ∫ Π_{l∈G, l≠j} ((1-s) b_l + s a_l) ds`, and likewise within
+//! unions of unions. Source: Owen 1977; for levels, Winter 1989; the integrals by Owen 1972.
 
 use std::ops::Range;
 
@@ -43,7 +45,8 @@ impl<'a> Owen<'a> {
         }
     }
 
-    /// Adds the values of some players, in a block of points with these coefficients, to those of a row and output.
+    /// Adds the values of some players, in a block of points with these coefficients, to those of a row and
+    /// output.
     fn add(&mut self, game: usize, active: &[usize], coef: Lanes, found: &[Lanes], error: Lanes) {
         let out = &mut self.values[game * self.players..][..self.players];
         let mut drift = 0.0_f64;

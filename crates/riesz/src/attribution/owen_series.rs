@@ -1,5 +1,6 @@
-//! Owen values of products of power series, which is what games of [powers](super::powers) are: as [those of products of numbers](super::owen), level by level. All series of
-//! present and absent players begin with 1, so that at each level t comes to the power of p - 1 at most, and ⌈p/2⌉ nodes are exact there, too.
+//! Owen values of products of power series, which is what games of [powers](super::powers) are: as [those of
+//! products of numbers](super::owen), level by level. All series of present and absent players begin with 1,
+//! so that at each level t comes to the power of p - 1 at most, and ⌈p/2⌉ nodes are exact there, too.
 
 use super::rule::Measure;
 use super::series::multiply;

@@ -106,7 +106,8 @@ pub(crate) struct PairSums<'a> {
     ratios: Ratios,
     weighed: Weighed,
     nodes: Nodes,
-    /// Ranks and places of the active factors that matter, ascending, and how many are active: what has been gathered is theirs.
+    /// Ranks and places of the active factors that matter, ascending, and how many are active: what has been
+    /// gathered is theirs.
     ranked: Vec<(usize, usize)>,
     active: usize,
     rows: Vec<Lanes>,
@@ -154,7 +155,8 @@ impl<'a> PairSums<'a> {
         }
     }
 
-    /// What is gathered from now on is of these factors. Runs that have the same, as most do, are gathered together.
+    /// What is gathered from now on is of these factors. Runs that have the same, as most do, are gathered
+    /// together.
     fn turn_to(&mut self, ranked: Vec<(usize, usize)>, active: usize) {
         if (self.active, &self.ranked) != (active, &ranked) {
             self.flush();

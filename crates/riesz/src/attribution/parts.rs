@@ -1,5 +1,7 @@
-//! Worths of all coalitions where independent parts of a row are averaged apart: products, over parts, of what present players' factors make of the mean of the absent
-//! players'. Coalitions go eight a [`Lanes`], by the bits of who is present: those of the first three players are a lane's place, those of the others its block.
+//! Worths of all coalitions where independent parts of a row are averaged apart: products, over parts, of
+//! what present players' factors make of the mean of the absent players'. Coalitions go eight a [`Lanes`], by
+//! the bits of who is present: those of the first three players are a lane's place, those of the others its
+//! block.
 
 use super::tables::{Run, add_absent, padded, products};
 use crate::expansion::parts::Tuples;
@@ -58,7 +60,8 @@ impl Present {
 }
 
 dispatch! {
-    /// Adds to each row's number in `out`, for the coalitions of a block, the scaled product of its present players' factors and the mean of the others'.
+    /// Adds to each row's number in `out`, for the coalitions of a block, the scaled product of its present
+    /// players' factors and the mean of the others'.
     pub(crate) fn add_block(present: &Present, block: usize, means: &[Lanes], scale: f64, out: &mut [Lanes]) = add_block_body::<V>
 }
 
@@ -102,7 +105,8 @@ fn sum_tuples_body<V: Simd>(tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]) -
     sum
 }
 
-/// Means of the products of absent players' factors over reference rows, of which `factors` gives those, players × rows: blocks × rows.
+/// Means of the products of absent players' factors over reference rows, of which `factors` gives those,
+/// players × rows: blocks × rows.
 pub(crate) fn means(
     isa: Isa,
     (players, rows): (usize, usize),

@@ -1,13 +1,16 @@
-//! Estimates for any model: marginal contributions along random orders of the players, each order together with its reverse.
-//! For models that have no product form, and for functions that riesz knows nothing of.
+//! Estimates for any model: marginal contributions along random orders of the players, each order together
+//! with its reverse. For models that have no product form, and for functions that riesz knows nothing of.
 //!
-//! Every background row gets the same number of orders, so the values add up to prediction minus base value without sampling
-//! error, and a standard error follows from how much the orders of one background row differ. It is made for values ± 1.96 of them to hold
-//! the truth about 95 times in 100 or more (`std_error.rs`): as if three more orders had been drawn that are off as far as any two orders
-//! of one background row were apart, for any player. Few orders in all say too little even so: they are at least 16, of background rows of
-//! equal weight together ([`orders`]). Where all coalitions take little more, they are valued instead, and values are exact.
+//! Every background row gets the same number of orders, so the values add up to prediction minus base value
+//! without sampling error, and a standard error follows from how much the orders of one background row
+//! differ. It is made for values ± 1.96 of them to hold the truth about 95 times in 100 or more
+//! (`std_error.rs`): as if three more orders had been drawn that are off as far as any two orders of one
+//! background row were apart, for any player. Few orders in all say too little even so: they are at least 16,
+//! of background rows of equal weight together ([`orders`]). Where all coalitions take little more, they are
+//! valued instead, and values are exact.
 //!
-//! Source: Castro, Gómez and Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
+//! Source: Castro, Gómez and Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order
+//! and its reverse).
 
 use super::coalitions::Budget;
 use super::kernel_shap::kernel_shap;
@@ -27,12 +30,13 @@ const BATCH: usize = 8192;
 /// The fewest orders in all, weighed as the background rows are.
 const FEWEST: f64 = 16.0;
 
-/// How many orders each background row gets, for rows with these columns; `None` if values are exact, because all coalitions take no more than
-/// 5/4 of the evaluations of the orders. More than asked for are taken if these are fewer than 16 in all, counted as `1 / Σ w²` for
-/// background rows with weights `w`.
+/// How many orders each background row gets, for rows with these columns; `None` if values are exact, because
+/// all coalitions take no more than 5/4 of the evaluations of the orders. More than asked for are taken if
+/// these are fewer than 16 in all, counted as `1 / Σ w²` for background rows with weights `w`.
 ///
 /// # Errors
-/// [`Error::Parameter`] for another game or estimator, and for fewer than two orders; what is wrong with the background.
+/// [`Error::Parameter`] for another game or estimator, and for fewer than two orders; what is wrong with the
+/// background.
 pub fn orders(question: &Question, columns: &[Column]) -> Result<Option<usize>> {
     let reference = Reference::new(&question.game.function_background()?, columns)?;
     orders_along(question, columns, &reference)
@@ -66,17 +70,19 @@ fn all_coalitions(players: usize) -> f64 {
     (2.0_f64.powi(players.min(1000) as i32) - 2.0).max(0.0)
 }
 
-/// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`; `first_row` is the
-/// number of the first of them, for the seed. Calls `f` on thousands of rows at a time. Base values, the mean prediction over the background,
-/// are not estimated. Of the model, whose outputs are called `y` or `y1 … ym`, the provenance says nothing.
+/// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`;
+/// `first_row` is the number of the first of them, for the seed. Calls `f` on thousands of rows at a time.
+/// Base values, the mean prediction over the background, are not estimated. Of the model, whose outputs are
+/// called `y` or `y1 … ym`, the provenance says nothing.
 ///
-/// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about `2 · orders · background rows · players`, see
+/// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about
+/// `2 · orders · background rows · players`, see
 /// [`orders`].
 ///
 /// # Errors
 /// Those of `f` and of [`orders`];
-/// [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with one row of outputs for
-/// each row it was asked about, and as many outputs each time.
+/// [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with one row
+/// of outputs for each row it was asked about, and as many outputs each time.
 pub fn estimate<E: From<Error>>(
     mut f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
@@ -118,13 +124,14 @@ pub fn estimate<E: From<Error>>(
         let x = rows.row(i);
         let row = (first_row + i) as u64;
         let mut random = Random::seed_from_u64(hash([seed, row]));
-        // Over the orders of one background row: the sums of contributions and of their squares, and between what they lie.
+        // Over the orders of one background row: the sums of contributions and of their squares, and between
+        // what they lie.
         let mut sum = vec![0.0; m * p];
         let mut square = vec![0.0; m * p];
         let mut ranges = vec![Range::EMPTY; m * p];
         let (mut values, mut variances) = (vec![0.0; m * p], vec![Variance::default(); m * p]);
-        // By output: the answers, and by the background row's weight the largest difference between two of its orders, and the largest
-        // contribution.
+        // By output: the answers, and by the background row's weight the largest difference between two of
+        // its orders, and the largest contribution.
         let mut answered: Vec<Range> =
             (0..m).map(|o| Range::of(at_background.column(o)).with(predictions[(i, o)])).collect();
         let mut apart = vec![[0.0_f64; 2]; m];

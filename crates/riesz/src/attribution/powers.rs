@@ -1,13 +1,17 @@
-//! Games of powers: `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`, which are no product games, and as exact.
+//! Games of powers: `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`, which are no product games, and as
+//! exact.
 //!
 //! With others present with chance t, and [`Measure`] μ, player j's value is the coefficient of `z^p / p!` in
-//! `e^{cz} ∫ (A_j - B_j) Π_{l≠j} F_l dμ(t)`, where `A_j = e^{u_j z}`, `B_j = e^{v_j z}` and `F_l = (1-t) B_l + t A_l`: that of a product game whose
-//! factors are series in z. The integrand is a polynomial in t of degree p - 1 at most, so ⌈p/2⌉ nodes are exact, whatever the number of players.
+//! `e^{cz} ∫ (A_j - B_j) Π_{l≠j} F_l dμ(t)`, where `A_j = e^{u_j z}`, `B_j = e^{v_j z}` and
+//! `F_l = (1-t) B_l + t A_l`: that of a product game whose factors are series in z. The integrand is a
+//! polynomial in t of degree p - 1 at most, so ⌈p/2⌉ nodes are exact, whatever the number of players.
 //!
-//! Where players are as many as terms, products of all but one are [series](super::series) with p + 1 coefficients; small powers have [shared ones](super::cumulants),
-//! which take less; Owen values come [level by level](super::owen_series).
+//! Where players are as many as terms, products of all but one are [series](super::series) with p + 1
+//! coefficients; small powers have [shared ones](super::cumulants), which take less; Owen values come [level
+//! by level](super::owen_series).
 //!
-//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which no worth of a coalition exceeds, where sums are those of sizes.
+//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which no worth of a coalition exceeds, where
+//! sums are those of sizes.
 
 use super::averages::{Averages, binomial};
 use super::cumulants::{SHARED, SPREAD, shared};
@@ -26,8 +30,9 @@ const FLOOR: f64 = 1e-300;
 pub(crate) enum Absence<'a> {
     /// Rows, by their distances from the centre, one after the other, and their weights.
     Rows { centred: &'a [f64], weights: &'a [f64] },
-    /// Everyone's own mean: block by block and player by player the coefficients of the series of `E e^{vz}`; column by column the p-th root of the p-th
-    /// absolute moment of distances from the centre; and how many roundings a mean takes.
+    /// Everyone's own mean: block by block and player by player the coefficients of the series of `E e^{vz}`;
+    /// column by column the p-th root of the p-th absolute moment of distances from the centre; and how many
+    /// roundings a mean takes.
     Means { series: &'a [Lanes], norms: &'a [f64], roundings: usize },
 }
 
@@ -47,7 +52,8 @@ pub(crate) struct Sums<'a> {
     /// Present distances from the centre.
     pub(crate) present: &'a [f64],
     pub(crate) absent: Absence<'a>,
-    /// Units of rounding (ε/2) that sums bring along, and what else is rounded once for all values together, relative to M.
+    /// Units of rounding (ε/2) that sums bring along, and what else is rounded once for all values together,
+    /// relative to M.
     pub(crate) units: f64,
     /// Units of the sums that a value ends up in.
     pub(crate) sums: f64,
@@ -57,7 +63,8 @@ impl Sums<'_> {
     /// A bound on the error of the values, and of their sum, relative to M.
     fn off(&self, nodes: usize, shared: bool) -> f64 {
         let (p, players) = (self.degree as f64, self.ends.len() as f64);
-        // Of a polynomial of degree p - 1 that is 2 at most, nodes that are off by half an ulp make 2 (p - 1)² ulps (Markov).
+        // Of a polynomial of degree p - 1 that is 2 at most, nodes that are off by half an ulp make 2 (p -
+        // 1)² ulps (Markov).
         let outside = self.units + 4.0 * p * p;
         let (roundings, spread) = match self.absent {
             Absence::Rows { .. } if shared => (p * (2.0 * players + 16.0), SPREAD[self.degree - 1]),
@@ -244,8 +251,9 @@ impl Engine {
             Asked::Unions(tree) => {
                 worked(isa, sums, block, Part::Unions(tree), &mut self.memory);
                 found.clone_from(&self.memory.all);
-                // A value is made of both products of each part of the tree, of which there are less than twice as many as players, and at each level of two more a member:
-                // up to three times as many products of series.
+                // A value is made of both products of each part of the tree, of which there are less than
+                // twice as many as players, and at each level of two more a member: up to three times as many
+                // products of series.
                 3.0 * sums.off(count, false)
             }
         };

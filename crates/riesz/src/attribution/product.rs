@@ -1,5 +1,5 @@
-//! Product games. A [`ProductGame`] hands over its terms, and nothing else; a [`Reading`] is what is asked of them; [`read`] brings the
-//! two together, and is the only one to drive the engine.
+//! Product games. A [`ProductGame`] hands over its terms, and nothing else; a [`Reading`] is what is asked of
+//! them; [`read`] brings the two together, and is the only one to drive the engine.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,8 @@ pub(crate) trait ProductGame: Sync {
     /// What a thread keeps from part to part.
     type Memory: Default + Send;
 
-    /// In how many parts the terms come. Each is read in order by one thread, so that sums do not depend on the number of threads.
+    /// In how many parts the terms come. Each is read in order by one thread, so that sums do not depend on
+    /// the number of threads.
     fn parts(&self) -> usize;
 
     /// Hands over the terms of a part: tiles that are begun and ended, some rows by some points each.
@@ -183,8 +184,8 @@ pub(crate) struct Weighed {
 }
 
 impl Weighed {
-    /// The run with a single output's coefficients within its weights, which may be far from 1 where their products are not; and what is left to
-    /// multiply by, for each output.
+    /// The run with a single output's coefficients within its weights, which may be far from 1 where their
+    /// products are not; and what is left to multiply by, for each output.
     pub(crate) fn fold<'w>(
         &'w mut self,
         run: Run<'w>,
@@ -202,8 +203,8 @@ impl Weighed {
     }
 }
 
-/// Runs the engine on terms times the coefficients of each output. `add` is told the output, the place of an active factor and its
-/// values; `total` the output and what [`Totals`](super::quadrature::Totals) say of it.
+/// Runs the engine on terms times the coefficients of each output. `add` is told the output, the place of an
+/// active factor and its values; `total` the output and what [`Totals`](super::quadrature::Totals) say of it.
 fn weigh(
     engine: &mut Engine,
     run: Run<'_>,
@@ -347,7 +348,8 @@ pub(crate) struct Functionals {
     slots: Vec<Option<usize>>,
     /// Slots × rows × points.
     pub(crate) values: Vec<f64>,
-    /// Rows × points: a bound on the error of each, where [`summing`](Self::summing) times the magnitude is that of what is done with it.
+    /// Rows × points: a bound on the error of each, where [`summing`](Self::summing) times the magnitude is
+    /// that of what is done with it.
     pub(crate) error: Vec<f64>,
     pub(crate) summing: f64,
     rows: usize,

@@ -1,7 +1,9 @@
-//! What an index asks of a product game: averages over [`Measure`]s of values of players, or [`Averages`] of interactions of sets.
+//! What an index asks of a product game: averages over [`Measure`]s of values of players, or [`Averages`] of
+//! interactions of sets.
 //!
-//! With `I_T(t) = Σ_p w_p Π_{j∈T}(a_pj - b_pj) Π_{l∉T}((1-t) b_pl + t a_pl)`, which is `Σ_{S⊇T} t^(|S|-|T|) m(S)` in terms of the game's Möbius transform m, each
-//! index is an integral of `I_T`, whose density follows from its weights of m(S). For sets of up to k players, T of them:
+//! With `I_T(t) = Σ_p w_p Π_{j∈T}(a_pj - b_pj) Π_{l∉T}((1-t) b_pl + t a_pl)`, which is `Σ_{S⊇T} t^(|S|-|T|)
+//! m(S)` in terms of the game's Möbius transform m, each index is an integral of `I_T`, whose density follows
+//! from its weights of m(S). For sets of up to k players, T of them:
 //!
 //! | index | of smaller sets | of k players |
 //! |---|---|---|
@@ -13,8 +15,9 @@
 //! | faithful Banzhaf | `I(½)`, and `(-½)^r` times it of each larger set | `I(½)` |
 //! | Möbius | `I(0)` | `I(0)` |
 //!
-//! The faithful Banzhaf index has the Möbius coefficients of `Σ_U I_U(½) Π_{j∈U} (x_j - ½)`, the part of the game that is of degree k (Hammer and Holzman 1992);
-//! B are Bernoulli's numbers, `-½, 1/6, 0, -1/30, …` (Bordt and von Luxburg 2023).
+//! The faithful Banzhaf index has the Möbius coefficients of `Σ_U I_U(½) Π_{j∈U} (x_j - ½)`, the part of the
+//! game that is of degree k (Hammer and Holzman 1992); B are Bernoulli's numbers, `-½, 1/6, 0, -1/30, …`
+//! (Bordt and von Luxburg 2023).
 
 use super::averages::{Average, Averages, binomial};
 use super::interactions::Interactions;
@@ -114,7 +117,8 @@ impl Recipe {
         if let Self::Sets { averages, .. } = self { averages.order() } else { 1 }
     }
 
-    /// What pairs average, if these are the largest sets that get a value. What smaller sets get of them takes nothing from them.
+    /// What pairs average, if these are the largest sets that get a value. What smaller sets get of them
+    /// takes nothing from them.
     pub(crate) fn of_pairs(&self) -> Option<Averages> {
         match self {
             Self::Sets { averages, .. } if averages.order() == 2 => Some(averages.of_largest()),
@@ -169,7 +173,8 @@ impl Recipe {
         }
     }
 
-    /// Makes the index of one row and output of its interactions; returns a bound on the error of each, and of their sum if they are to add up.
+    /// Makes the index of one row and output of its interactions; returns a bound on the error of each, and
+    /// of their sum if they are to add up.
     pub(crate) fn finish(&self, errors: &GameErrors<'_>, values: &mut [f64], sets: &Sets) -> f64 {
         let (shares, adds_up) = match self {
             Self::Players(measure) => (&[][..], matches!(measure, Measure::Lebesgue)),

@@ -1,7 +1,8 @@
 //! Measures on [0, 1] with their quadrature rules, and how many nodes a block of product games needs.
 //!
-//! For Lebesgue's measure these are Gauss–Legendre rules. For a product `F(t) = Π_l ((1-t) b_l + t a_l)` write `M = Π_l max(|a_l|, |b_l|)` and
-//! `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l - b_l|)`. On the Bernstein ellipse of parameter ρ > 1 over
+//! For Lebesgue's measure these are Gauss–Legendre rules. For a product `F(t) = Π_l ((1-t) b_l + t a_l)`
+//! write `M = Π_l max(|a_l|, |b_l|)` and `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l - b_l|)`. On the Bernstein
+//! ellipse of parameter ρ > 1 over
 //! [0, 1], with `τ = (ρ + 1/ρ - 2)/4`, `|F| ≤ P(τ)`; so m nodes err by at most
 //! `κ_m ρ^{-2m} / (1 - ρ^{-2}) P(τ)` with `κ_m = 2 (1 + 1/(4m² - 1))` (Trefethen, *Approximation Theory
 //! and Approximation Practice*, theorem 19.3, halved for the shorter interval).
@@ -25,8 +26,8 @@ const TOLERANCE: f64 = 1e-16;
 /// Rules with up to this many nodes are tabulated with their limits; beyond, only exact rules are used.
 const TABULATED: usize = 512;
 
-/// A player's value is what it adds, on average, to the others, each of whom is there with chance t; t has this measure on [0, 1], whose mass is 1
-/// (a semivalue: Dubey, Neyman and Weber 1981).
+/// A player's value is what it adds, on average, to the others, each of whom is there with chance t; t has
+/// this measure on [0, 1], whose mass is 1 (a semivalue: Dubey, Neyman and Weber 1981).
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Measure {
     /// Every t alike: Shapley values (Owen 1972).
@@ -49,7 +50,8 @@ impl Measure {
         Self::Some(chances.iter().map(|&[t, weight]| Node::new(t, 1.0 - t, weight)).collect())
     }
 
-    /// The distribution of t whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for positive numbers.
+    /// The distribution of t whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for
+    /// positive numbers.
     pub(crate) fn beta(first: f64, second: f64) -> Self {
         if first == 1.0 && second == 1.0 {
             Self::Lebesgue
@@ -161,8 +163,9 @@ impl Node {
 }
 
 /// The rule with `m ≥ 1` nodes, exact for polynomials of degree `2m - 1`. Cost O(m²) once.
-// Our own, measured against 40 digits: nodes are right to half an ulp of 1, and weights sum to 1 within two, for m to 500. The crate gauss-quad 0.3.2
-// is as good for Legendre's rules, but not for Jacobi's: for odd m it puts the middle node at 0, off by up to 0.36.
+// Our own, measured against 40 digits: nodes are right to half an ulp of 1, and weights sum to 1 within two,
+// for m to 500. The crate gauss-quad 0.3.2 is as good for Legendre's rules, but not for Jacobi's: for odd m
+// it puts the middle node at 0, off by up to 0.36.
 fn gauss_legendre(m: usize) -> Vec<Node> {
     let mut nodes = Vec::with_capacity(m);
     for k in 0..m {
@@ -216,7 +219,8 @@ pub(crate) struct Choice {
     pub(crate) mass: f64,
 }
 
-/// The mass is at most this times `ln(P(τ₀)/M)`: a factor's share of it is at most 2, so by concavity `ln(1 + τ₀ c) ≥ c ln(1 + 2 τ₀) / 2`.
+/// The mass is at most this times `ln(P(τ₀)/M)`: a factor's share of it is at most 2, so by concavity
+/// `ln(1 + τ₀ c) ≥ c ln(1 + 2 τ₀) / 2`.
 pub(crate) const MASS: f64 = 16.981;
 
 /// Entry m: the largest `P(τ₀)/M` for which m nodes err by at most [`TOLERANCE`]` · M`, and the largest mass
@@ -232,8 +236,9 @@ fn limits() -> &'static [(f64, f64)] {
     })
 }
 
-/// The same for the Gauss rules of any measure whose mass is 1: m nodes err by at most `4 ρ^{-2m} / (1 - 1/ρ) P(τ)`, as both they and the measure
-/// make at most 1 of each Chebyshev polynomial from degree 2m on, whose coefficients are at most `2 ρ^{-k} P(τ)`.
+/// The same for the Gauss rules of any measure whose mass is 1: m nodes err by at most
+/// `4 ρ^{-2m} / (1 - 1/ρ) P(τ)`, as both they and the measure make at most 1 of each Chebyshev polynomial
+/// from degree 2m on, whose coefficients are at most `2 ρ^{-k} P(τ)`.
 fn limits_of_any() -> &'static [(f64, f64)] {
     static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     LIMITS.get_or_init(|| limits_where(|_, rho| 4.0 / (1.0 - 1.0 / rho)))

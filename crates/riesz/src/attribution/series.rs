@@ -1,4 +1,5 @@
-//! Product games whose factors are power series, cut off after p + 1 coefficients: products of all series but one, without a division.
+//! Product games whose factors are power series, cut off after p + 1 coefficients: products of all series but
+//! one, without a division.
 
 use super::rule::Node;
 use crate::simd::{Lanes, Plain, Simd};
@@ -45,8 +46,9 @@ impl Chain {
         after[start.len() - 1]
     }
 
-    /// Adds the values for `largest` 1, and then pairs for 2, or what all sets of so many players, in order, add together for more, times `weight`: of player j the
-    /// last coefficient of `start · ∫ (a_j - b_j) Π_{l≠j} ((1-t) b_l + t a_l)`.
+    /// Adds the values for `largest` 1, and then pairs for 2, or what all sets of so many players, in order,
+    /// add together for more, times `weight`: of player j the last coefficient of
+    /// `start · ∫ (a_j - b_j) Π_{l≠j} ((1-t) b_l + t a_l)`.
     #[inline(always)]
     pub(super) fn values<V: Simd>(
         &mut self,
@@ -189,7 +191,8 @@ pub(super) fn multiply<V: Simd>(own: &[Lanes], factor: &[Lanes], out: &mut [Lane
     }
 }
 
-/// Means of the series of `e^{vz}` over rows of these weights: `numbers` has one v a row, `out` one coefficient after the other; some rows at a time.
+/// Means of the series of `e^{vz}` over rows of these weights: `numbers` has one v a row, `out` one
+/// coefficient after the other; some rows at a time.
 pub(crate) fn mean_exponential(
     numbers: impl Iterator<Item = Lanes>,
     weights: &[f64],

@@ -1,4 +1,5 @@
-//! Bounds on what values of sets are off, gathered block by block or from worths of coalitions, and what an index makes of them.
+//! Bounds on what values of sets are off, gathered block by block or from worths of coalitions, and what an
+//! index makes of them.
 
 use super::averages::binomial;
 use super::sets::Sets;
@@ -29,7 +30,8 @@ struct SizeError {
     each: f64,
     /// On the sum of all errors.
     apart: f64,
-    /// On the sum of all errors but for what factors are off, which leaves the sum of an index that adds up as it is.
+    /// On the sum of all errors but for what factors are off, which leaves the sum of an index that adds up
+    /// as it is.
     together: f64,
     /// With the first size: on what the game is off with all players present and absent.
     ends: f64,
@@ -75,8 +77,10 @@ impl Errors {
         }
     }
 
-    /// Of a block whose values are off by `error`. Of a factor that is off by δ relative to the larger of its two sides, and of roundings, an interaction of T in a
-    /// product M of these sides is off by `δ M Π_{j∈T} γ_j`, where j, if it is that factor, is left out and counts twice; and no γ is larger than 2.
+    /// Of a block whose values are off by `error`. Of a factor that is off by δ relative to the larger of its
+    /// two sides, and of roundings, an interaction of T in a product M of these sides is off by
+    /// `δ M Π_{j∈T} γ_j`, where j, if it is that factor, is left out and counts twice; and no γ is larger
+    /// than 2.
     pub(crate) fn add_block(&mut self, game: usize, error: Lanes, symmetric: &[Lanes], heights: &[f64]) {
         let sizes = &mut self.sizes[game * self.order..][..self.order];
         sizes[0].ends += error.sum();
@@ -92,7 +96,8 @@ impl Errors {
         }
     }
 
-    /// Of powers whose values are off by `error`: with `Σ |δ_j| ≤ 2 M^{1/p}` what sets of some size do together is `2^s C(p, s) M` at most, of each half as much.
+    /// Of powers whose values are off by `error`: with `Σ |δ_j| ≤ 2 M^{1/p}` what sets of some size do
+    /// together is `2^s C(p, s) M` at most, of each half as much.
     pub(crate) fn add_powers(&mut self, game: usize, error: f64, degree: usize, heights: &[f64]) {
         let sizes = &mut self.sizes[game * self.order..][..self.order];
         sizes[0].ends += error;
@@ -126,7 +131,8 @@ impl GameErrors<'_> {
         self.sizes.get(size - 1).map_or(0.0, |own| own.each)
     }
 
-    /// A bound on the error of each value, and of their sum if it `adds_up`, where sets get `shares` of the larger ones among `values`.
+    /// A bound on the error of each value, and of their sum if it `adds_up`, where sets get `shares` of the
+    /// larger ones among `values`.
     pub(crate) fn bound(&self, shares: &[f64], adds_up: bool, values: &[f64], sets: &Sets) -> f64 {
         let size = |s: usize| values[sets.of_size(s + 1)].iter().map(|v| v.abs()).sum::<f64>();
         let sums: Vec<f64> = (0..self.sizes.len()).map(size).collect();

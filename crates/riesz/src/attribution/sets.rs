@@ -1,4 +1,5 @@
-//! Sets of players, and the order in which everybody lists them: by size, and those of one size as words in a dictionary.
+//! Sets of players, and the order in which everybody lists them: by size, and those of one size as words in a
+//! dictionary.
 
 use std::ops::Range;
 

@@ -1,14 +1,19 @@
-//! Standard errors of sampled values, such that the value ± 1.96 of them holds the truth about 95 times in 100 or more, at few draws too.
+//! Standard errors of sampled values, such that the value ± 1.96 of them holds the truth about 95 times in
+//! 100 or more, at few draws too.
 //!
-//! The root of the estimated variance falls short of that in two ways, and both are mended here, for all estimators:
+//! The root of the estimated variance falls short of that in two ways, and both are mended here, for all
+//! estimators:
 //!
-//! - *Few draws* make the variance itself uncertain. Student's quantile takes the place of the normal one, with as many degrees of freedom as the
-//!   variance's parts have together (Satterthwaite 1946; with his correction for parts of few degrees of freedom), and the standard error is
-//!   larger by the ratio of the two.
-//! - *What is rare* is not seen at all, by draws that then agree. What none of n draws shows has a rate of less than 3/n, with 95 % confidence
-//!   (the rule of three, Hanley and Lippman-Hand 1983). So the variance counts [`UNSEEN`] draws that were not made, which lie as far off as
-//!   any that were made. Where no draws differ by more than rounding, it is as far as they are from 0 or any two answers from one another, and
-//!   where all answers are one number, that number's size, at least 1: a standard error is never 0, because that would be the claim that nothing was left open.
+//! - *Few draws* make the variance itself uncertain. Student's quantile takes the place of the normal one,
+//!   with as many degrees of freedom as the variance's parts have together (Satterthwaite 1946; with his
+//!   correction for parts of few degrees of freedom), and the standard error is larger by the ratio of the
+//!   two.
+//! - *What is rare* is not seen at all, by draws that then agree. What none of n draws shows has a rate of
+//!   less than 3/n, with 95 % confidence (the rule of three, Hanley and Lippman-Hand 1983). So the variance
+//!   counts [`UNSEEN`] draws that were not made, which lie as far off as any that were made. Where no draws
+//!   differ by more than rounding, it is as far as they are from 0 or any two answers from one another, and
+//!   where all answers are one number, that number's size, at least 1: a standard error is never 0, because
+//!   that would be the claim that nothing was left open.
 
 /// Draws that are allowed for without having been made: the rule of three.
 const UNSEEN: f64 = 3.0;
@@ -89,7 +94,8 @@ impl Range {
         self.highest.abs().max(self.lowest.abs())
     }
 
-    /// How far off a draw may be: where these are all answers, the first of what was `seen`, each in another way, that is more than rounding.
+    /// How far off a draw may be: where these are all answers, the first of what was `seen`, each in another
+    /// way, that is more than rounding.
     pub(crate) fn farthest<const N: usize>(self, seen: [f64; N]) -> f64 {
         let least = ROUNDING * self.largest();
         let mut ways = seen.into_iter().chain([self.width()]);
@@ -97,8 +103,8 @@ impl Range {
     }
 }
 
-/// Student's .975 quantile, from the expansion in 1/freedom (Abramowitz and Stegun 26.7.5) and a fifth term that makes it right at 1:
-/// within .8 % from 1 degree of freedom.
+/// Student's .975 quantile, from the expansion in 1/freedom (Abramowitz and Stegun 26.7.5) and a fifth term
+/// that makes it right at 1: within .8 % from 1 degree of freedom.
 pub(crate) fn student(freedom: f64) -> f64 {
     let inverse = 1.0 / freedom;
     let terms = [1.4061, 1.5895, 2.5558, 2.8225, 2.3723, NORMAL];

@@ -1,13 +1,16 @@
 //! How strong interactions of pairs can be, by player, without valuing any.
 //!
-//! With the ratios r of [interactions](super::interactions) the interaction of a pair is `Σ W r_j r_l` over points, reference rows and nodes, so that by Cauchy's and
-//! Schwarz's inequality it is `u_j u_l` at most, where `u_j² = Σ |W| r_j²` takes one pass over the factors. Where factors are too small to divide by, larger
-//! ones take their place there: with `f'_l ≥ |f_l|` a pair adds no more than `|w| Π f'_l` times its two `|a - b| / f'`.
+//! With the ratios r of [interactions](super::interactions) the interaction of a pair is `Σ W r_j r_l` over
+//! points, reference rows and nodes, so that by Cauchy's and Schwarz's inequality it is `u_j u_l` at most,
+//! where `u_j² = Σ |W| r_j²` takes one pass over the factors. Where factors are too small to divide by,
+//! larger ones take their place there: with `f'_l ≥ |f_l|` a pair adds no more than `|w| Π f'_l` times its
+//! two `|a - b| / f'`.
 //!
-//! Closer by far, for the cost of one node: of a point whose factors are positive W has one sign, and with `Ω = Σ W` over nodes and the means `m = Σ W r / Ω` a pair
-//! has `Ω m_j m_l + Σ W (r_j - m_j)(r_l - m_l)`. The second sum is at most the product of two more numbers, the roots of
-//! `Σ |W| (r_j - m_j)² = Σ |W| r_j² - |Ω| m_j²` over all points, and they are small: ratios change little from node to node where factors are close to 1, as those of
-//! many players are.
+//! Closer by far, for the cost of one node: of a point whose factors are positive W has one sign, and with
+//! `Ω = Σ W` over nodes and the means `m = Σ W r / Ω` a pair has `Ω m_j m_l + Σ W (r_j - m_j)(r_l - m_l)`.
+//! The second sum is at most the product of two more numbers, the roots of
+//! `Σ |W| (r_j - m_j)² = Σ |W| r_j² - |Ω| m_j²` over all points, and they are small: ratios change little
+//! from node to node where factors are close to 1, as those of many players are.
 
 use std::ops::Range;
 

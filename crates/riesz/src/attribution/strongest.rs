@@ -1,9 +1,12 @@
-//! The strongest pairs of a game, by the size of their interactions, without valuing all: a search with a proved bound on what it leaves out.
+//! The strongest pairs of a game, by the size of their interactions, without valuing all: a search with a
+//! proved bound on what it leaves out.
 //!
-//! No pair's interaction is larger than the product of its players' [strengths](Strengths). With players ranked by strength the pairs whose products are
-//! above some number are stairs: of each player those with the next so many. The search goes through them in rounds, the most promising first, some times as many
-//! as before in each, and ends where no product is above the interactions found: soon, where strengths differ as relevance does. From the second round on a
-//! pair is valued only if it can still be among the strongest by its [means](Samples::Means) over nodes, which cost a tenth of its value.
+//! No pair's interaction is larger than the product of its players' [strengths](Strengths). With players
+//! ranked by strength the pairs whose products are above some number are stairs: of each player those with
+//! the next so many. The search goes through them in rounds, the most promising first, some times as many as
+//! before in each, and ends where no product is above the interactions found: soon, where strengths differ as
+//! relevance does. From the second round on a pair is valued only if it can still be among the strongest by
+//! its [means](Samples::Means) over nodes, which cost a tenth of its value.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +22,8 @@ use crate::explanation::{Pair, Strongest};
 use crate::simd::Isa;
 use crate::stop::{Progress, Watch};
 
-/// Pairs of the first round, if not more are wanted; how many times as many the next end with; and pairs that are summed up together.
+/// Pairs of the first round, if not more are wanted; how many times as many the next end with; and pairs that
+/// are summed up together.
 const FIRST: usize = 4096;
 const GROWTH: usize = 4;
 const TOGETHER: usize = 1 << 20;
@@ -233,7 +237,8 @@ impl<'r> Frontier<'r> {
             .fold(0.0, f64::max)
     }
 
-    /// Calls `each` with rows that have pairs that have not been valued and are above `floor`, and the end of their columns.
+    /// Calls `each` with rows that have pairs that have not been valued and are above `floor`, and the end of
+    /// their columns.
     fn rows(&self, floor: f64, mut each: impl FnMut(usize, usize)) {
         let mut end = self.strengths.len();
         for (row, (own, &from)) in self.strengths.iter().zip(&self.reach).enumerate() {
@@ -256,7 +261,8 @@ impl<'r> Frontier<'r> {
         count
     }
 
-    /// The next pairs to value, so many at most, none of them at `floor` or below, in parts that are summed up together.
+    /// The next pairs to value, so many at most, none of them at `floor` or below, in parts that are summed
+    /// up together.
     fn next(&mut self, floor: f64, most: usize) -> Vec<Stairs> {
         let (mut low, mut high) = (floor, self.largest());
         if self.above(low) > most {
@@ -344,8 +350,8 @@ mod tests {
         }
     }
 
-    /// No interaction is larger than its players' strengths say, nor farther from that of means, whatever the sizes and signs of factors; and what a sieve passes
-    /// over is no larger than it says.
+    /// No interaction is larger than its players' strengths say, nor farther from that of means, whatever the
+    /// sizes and signs of factors; and what a sieve passes over is no larger than it says.
     #[test]
     fn interactions_are_within_their_bounds() {
         let players = 20;

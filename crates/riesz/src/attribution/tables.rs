@@ -1,6 +1,6 @@
-//! Games of few players by the worth of every coalition: where absent players' factors are averaged over many reference rows, the averages of all 2^m of
-//! their products are made once, and a row then costs 2^m products a support point whatever the number of reference rows. Source:
-//! our own; any index follows from all worths.
+//! Games of few players by the worth of every coalition: where absent players' factors are averaged over many
+//! reference rows, the averages of all 2^m of their products are made once, and a row then costs 2^m products
+//! a support point whatever the number of reference rows. Source: our own; any index follows from all worths.
 
 use std::ops::Range;
 
@@ -25,7 +25,8 @@ pub(crate) struct Run<'f> {
 }
 
 dispatch! {
-    /// The products of the factors of each set of some players, over as many lanes as `first`, and of `first`: that of the set with these bits at `bits * lanes`.
+    /// The products of the factors of each set of some players, over as many lanes as `first`, and of
+    /// `first`: that of the set with these bits at `bits * lanes`.
     pub(crate) fn products(run: Run<'_>, players: Range<usize>, first: &[Lanes], out: &mut Vec<Lanes>) = products_body::<V>
 }
 
@@ -56,8 +57,9 @@ pub(crate) fn padded(factors: &[f64], len: usize, each: usize, out: &mut Vec<f64
 }
 
 dispatch! {
-    /// Adds to `means`, one of so many `lanes` a coalition of present players, the products of absent players' factors in some reference rows: of each row those of
-    /// the first players' sets, and those of the others' times the row's weight.
+    /// Adds to `means`, one of so many `lanes` a coalition of present players, the products of absent
+    /// players' factors in some reference rows: of each row those of the first players' sets, and those of
+    /// the others' times the row's weight.
     pub(crate) fn add_absent(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) = add_absent_body::<V>
 }
 
@@ -80,8 +82,9 @@ fn add_absent_body<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut 
 }
 
 dispatch! {
-    /// Adds to the worth of each coalition, outputs × coalitions, its part over so many `lanes`: the mean for those who are absent, times the products of those who are
-    /// present, of whom the first players' sets are in `first` and the others', times the coefficients, in `others`, one an output.
+    /// Adds to the worth of each coalition, outputs × coalitions, its part over so many `lanes`: the mean for
+    /// those who are absent, times the products of those who are present, of whom the first players' sets are
+    /// in `first` and the others', times the coefficients, in `others`, one an output.
     pub(crate) fn add_worth(lanes: usize, means: &[Lanes], first: &[Lanes], others: &[Vec<Lanes>], worth: &mut [f64]) = add_worth_body::<V>
 }
 
@@ -182,7 +185,8 @@ impl Weighing {
             .collect()
     }
 
-    /// Adds the values of all sets of `owners`, who are the players, to `out`. Returns what they are off, by size.
+    /// Adds the values of all sets of `owners`, who are the players, to `out`. Returns what they are off, by
+    /// size.
     pub(crate) fn add(&self, worth: &[f64], owners: &[usize], sets: &Sets, out: &mut [f64]) -> Vec<Off> {
         let of = |size: usize| Off {
             worths: self.heights[size - 1] * 2.0_f64.powi(size as i32),
@@ -235,8 +239,10 @@ impl Weighing {
     }
 }
 
-/// Writes down, player by player of a part of the tree, the weights that Owen values give the coalitions of the others, where these are the players outside of the part who can
-/// be there, and their weights: who stands together is there as a whole or not at all, and of m parts k others are there with weight `k! (m - 1 - k)! / m!`.
+/// Writes down, player by player of a part of the tree, the weights that Owen values give the coalitions of
+/// the others, where these are the players outside of the part who can be there, and their weights: who
+/// stands together is there as a whole or not at all, and of m parts k others are there with weight
+/// `k! (m - 1 - k)! / m!`.
 fn stand_together(tree: &Tree, outside: &[(usize, f64)], out: &mut [Vec<f64>]) {
     let members = match tree {
         Tree::Player(j) => {
@@ -266,7 +272,8 @@ fn stand_together(tree: &Tree, outside: &[(usize, f64)], out: &mut [Vec<f64>]) {
     }
 }
 
-/// Worths of the coalitions of those who are not in a set, or what the set adds to them; how much these are off for rounding, and the next player.
+/// Worths of the coalitions of those who are not in a set, or what the set adds to them; how much these are
+/// off for rounding, and the next player.
 struct Given<'a> {
     worth: &'a [f64],
     carried: f64,

@@ -7,7 +7,8 @@ use crate::error::{Error, Result, listed};
 /// What an untried treatment is worth; the largest is tried next.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Acquisition {
-    /// The logarithm of [`Ei`](Self::Ei): the same order, and no underflow where an improvement is all but ruled out (Ament et al. 2023).
+    /// The logarithm of [`Ei`](Self::Ei): the same order, and no underflow where an improvement is all but
+    /// ruled out (Ament et al. 2023).
     #[default]
     LogEi,
     /// The expected improvement on the best effect so far (Močkus 1975).
@@ -45,7 +46,8 @@ impl Acquisition {
         }
     }
 
-    /// The value of a normal belief by how much better than the best so far its mean is, its standard deviation and what the trial costs.
+    /// The value of a normal belief by how much better than the best so far its mean is, its standard
+    /// deviation and what the trial costs.
     pub(super) fn value(self, better: f64, sd: f64, cost: f64) -> f64 {
         match self {
             Self::LogEi => log_expected_improvement(better, sd) - cost.ln(),
@@ -55,8 +57,9 @@ impl Acquisition {
     }
 }
 
-/// `log E[max(better + sd ε, 0)]` with ε standard normal, `-∞` where both are nothing. To full relative precision for improvements that are as unlikely as can be: far below 0 it is
-/// `φ(t) (1 - t M(t))` with the ratio M of Mills, which its continued fraction (Laplace) gives without a difference.
+/// `log E[max(better + sd ε, 0)]` with ε standard normal, `-∞` where both are nothing. To full relative
+/// precision for improvements that are as unlikely as can be: far below 0 it is `φ(t) (1 - t M(t))` with the
+/// ratio M of Mills, which its continued fraction (Laplace) gives without a difference.
 ///
 /// ```
 /// use riesz::causal::log_expected_improvement;

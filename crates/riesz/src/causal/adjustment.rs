@@ -12,8 +12,10 @@ pub(crate) struct Effect<'a> {
     pub treatments: &'a Nodes,
     /// What is affected: effects of the treatments.
     pub outcomes: &'a Nodes,
-    /// What must be conditioned on: columns that a later study conditions on too, none of them an effect of the treatments. That they are among the set gives
-    /// the joint distribution p(outcomes, passive | do(treatments)), and costs nothing: a set Z that serves for both jointly serves with them (weak union).
+    /// What must be conditioned on: columns that a later study conditions on too, none of them an effect of
+    /// the treatments. That they are among the set gives the joint distribution p(outcomes, passive |
+    /// do(treatments)), and costs nothing: a set Z that serves for both jointly serves with them (weak
+    /// union).
     pub passive: &'a Nodes,
     /// The study's columns.
     pub measured: &'a Nodes,
@@ -38,8 +40,9 @@ impl Effect<'_> {
         self.measured - &excluded
     }
 
-    /// The largest set that is worth trying: measured causes of treatments, outcomes and what must be in it. If any set of allowed variables that holds what must be in it
-    /// separates, this one does (van der Zander, Liśkiewicz and Textor 2019).
+    /// The largest set that is worth trying: measured causes of treatments, outcomes and what must be in it.
+    /// If any set of allowed variables that holds what must be in it separates, this one does (van der
+    /// Zander, Liśkiewicz and Textor 2019).
     pub fn largest(&self) -> Nodes {
         let all = &(self.treatments | self.outcomes) | self.passive;
         &(&self.graph.causes(&all) & &self.allowed()) | self.passive
@@ -77,8 +80,10 @@ impl Effect<'_> {
         Some(Sets { sets, whole })
     }
 
-    /// Of what separates, the part next to the outcomes: adjusting close to the outcome has the lowest variance (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020).
-    /// All is among the causes, where a set that separates still does so with more in it: leaving out one by one ends at a minimal set.
+    /// Of what separates, the part next to the outcomes: adjusting close to the outcome has the lowest
+    /// variance (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020). All is among the causes,
+    /// where a set that separates still does so with more in it: leaving out one by one ends at a minimal
+    /// set.
     fn nearest(&self, behind: &Graph, largest: &Nodes) -> Nodes {
         let without = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
         let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without(largest, v));
@@ -93,8 +98,9 @@ impl Effect<'_> {
         set
     }
 
-    /// Whether the effect passes through `set` alone, and nothing but the treatments confounds it with what comes before or after it, given what is passive: Pearl's front-door criterion,
-    /// within each value of the passive variables.
+    /// Whether the effect passes through `set` alone, and nothing but the treatments confounds it with what
+    /// comes before or after it, given what is passive: Pearl's front-door criterion, within each value of
+    /// the passive variables.
     pub fn front_door_holds(&self, set: &Nodes) -> bool {
         self.intercepts(set) && self.unconfounded(set).is_superset(set)
     }
@@ -104,7 +110,8 @@ impl Effect<'_> {
         self.graph.cut(&Nodes::new(), set).effects(self.treatments).is_disjoint(self.outcomes)
     }
 
-    /// Of a set, what meets the other conditions of the front door among the others of the set. Each condition is one on every member by itself (composition holds for d-separation).
+    /// Of a set, what meets the other conditions of the front door among the others of the set. Each
+    /// condition is one on every member by itself (composition holds for d-separation).
     pub fn unconfounded(&self, set: &Nodes) -> Nodes {
         let held = self.treatments | self.passive;
         let (before, after) = (self.behind(), self.graph.cut(&Nodes::new(), set));
@@ -117,8 +124,9 @@ impl Effect<'_> {
 
     /// The largest front-door set; `None` if there is no front-door set.
     ///
-    /// Members that fail are left out until none fails. What fails in a set fails in each of its subsets, as these keep more arrows: so no valid set loses a member, and
-    /// there is one if and only if what remains intercepts.
+    /// Members that fail are left out until none fails. What fails in a set fails in each of its subsets, as
+    /// these keep more arrows: so no valid set loses a member, and there is one if and only if what remains
+    /// intercepts.
     pub fn widest_front_door(&self) -> Option<Nodes> {
         let mut left = &(self.measured - &(self.treatments | self.outcomes)) - self.passive;
         loop {

@@ -18,11 +18,13 @@ pub struct Query {
     pub treatments: Vec<String>,
     /// What it affects.
     pub outcome: String,
-    /// The columns of each study. The first has the treatments, the last the outcome; each shares columns with the next.
+    /// The columns of each study. The first has the treatments, the last the outcome; each shares columns
+    /// with the next.
     pub studies: Vec<Vec<String>>,
     /// How the first study's effect is to be had.
     pub strategy: Strategy,
-    /// Variables that come about differently in a study (from 0) than in the others. What is not named is assumed to be the same.
+    /// Variables that come about differently in a study (from 0) than in the others. What is not named is
+    /// assumed to be the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub differs: BTreeMap<usize, Vec<String>>,
 }
@@ -67,14 +69,16 @@ pub enum Strategy {
 pub enum How {
     /// The treatments do not affect the outcome: its mean is the same whatever they are.
     Constant,
-    /// The treatments were randomised. Passive columns of the bridge are adjusted for, as the next study conditions on them.
+    /// The treatments were randomised. Passive columns of the bridge are adjusted for, as the next study
+    /// conditions on them.
     Randomized {
         /// The passive columns.
         adjust: Vec<String>,
     },
     /// By adjusting for columns that are causes, not effects.
     BackDoor {
-        /// The columns, passive columns of the bridge among them; of all minimal sets the one nearest to the outcome, unless given.
+        /// The columns, passive columns of the bridge among them; of all minimal sets the one nearest to the
+        /// outcome, unless given.
         adjust: Vec<String>,
         /// Other inclusion-minimal sets that serve.
         others: Vec<Vec<String>>,
@@ -101,7 +105,8 @@ pub enum How {
         /// Lists of variables each of which, measured too, would give an adjustment.
         would_help: Vec<Vec<String>>,
     },
-    /// One treatment after the other, each by adjusting for covariates that are measured before it and may be effects of earlier treatments (the g-formula).
+    /// One treatment after the other, each by adjusting for covariates that are measured before it and may be
+    /// effects of earlier treatments (the g-formula).
     Sequential {
         /// The treatments in causal order, each with the covariates that are added before it.
         steps: Vec<SequentialStep>,
@@ -113,7 +118,8 @@ pub enum How {
 pub struct Bridge {
     /// Shared columns that the treatments affect, and that carry their effect.
     pub mediators: Vec<String>,
-    /// Shared columns that the treatments do not affect, and that the outcome depends on beside the mediators.
+    /// Shared columns that the treatments do not affect, and that the outcome depends on beside the
+    /// mediators.
     pub passive: Vec<String>,
     /// Shared columns of no use: given the others, they say nothing more of the outcome.
     pub unused: Vec<String>,
@@ -147,7 +153,8 @@ pub struct Identification {
     pub without_effect: Vec<String>,
     /// The outcome.
     pub outcome: String,
-    /// How the treatments' effect on the first bridge follows from the first study, or with one study that on the outcome.
+    /// How the treatments' effect on the first bridge follows from the first study, or with one study that on
+    /// the outcome.
     pub how: How,
     /// Who says so.
     pub source: Source,
@@ -160,7 +167,8 @@ pub struct Identification {
 }
 
 impl Identification {
-    /// The columns of the first study that are adjusted for, of all treatments at once; a sequential adjustment has [`steps`](How::Sequential) instead.
+    /// The columns of the first study that are adjusted for, of all treatments at once; a sequential
+    /// adjustment has [`steps`](How::Sequential) instead.
     pub fn adjustment(&self) -> &[String] {
         match &self.how {
             How::Constant | How::Formula { .. } | How::Sequential { .. } => &[],

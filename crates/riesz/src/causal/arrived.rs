@@ -38,7 +38,8 @@ impl Arrived {
         &self.with_points
     }
 
-    /// Of what counts as noise of the outcome at rows, beside so much, the mean share that its points leave unexplained; 0 of all pairs.
+    /// Of what counts as noise of the outcome at rows, beside so much, the mean share that its points leave
+    /// unexplained; 0 of all pairs.
     pub fn unexplained(&self, noise: f64) -> f64 {
         match &self.between {
             Between::All(_) => 0.0,
@@ -46,7 +47,8 @@ impl Arrived {
         }
     }
 
-    /// Functionals of the outcome that count it at rows by weights (functionals × rows), and its constant so often.
+    /// Functionals of the outcome that count it at rows by weights (functionals × rows), and its constant so
+    /// often.
     pub fn weighted(&self, weights: &Matrix, constants: &[f64]) -> Functionals {
         let transposed = weights.transpose();
         let columns = self.with_points.matmul(&transposed);
@@ -58,7 +60,8 @@ impl Arrived {
     }
 }
 
-/// S and g with `f₀(P)ᵀ S f₀(P) + g` the mean of f₀² over places, P the outcome's points by which it is known but for gaps.
+/// S and g with `f₀(P)ᵀ S f₀(P) + g` the mean of f₀² over places, P the outcome's points by which it is known
+/// but for gaps.
 ///
 /// # Errors
 /// As [`LowRank::new`].

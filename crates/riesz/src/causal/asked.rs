@@ -12,13 +12,16 @@ use crate::stop::Watch;
 use crate::table::Table;
 
 impl Effect {
-    /// The same effect on others. Whom is known by what the study's covariates are like given treatments, or given some of them, is a regression whose kernel and ridge are those that tell rows that are
-    /// left out best. What it leaves open counts as [`Cause::Adjustment`](super::Cause::Adjustment), with the mean effect on its rows, not how uncertain that is; a population counts as known. Cost some
-    /// tens of n³, and n³ a draw.
+    /// The same effect on others. Whom is known by what the study's covariates are like given treatments, or
+    /// given some of them, is a regression whose kernel and ridge are those that tell rows that are left out
+    /// best. What it leaves open counts as [`Cause::Adjustment`](super::Cause::Adjustment), with the mean
+    /// effect on its rows, not how uncertain that is; a population counts as known. Cost some tens of n³, and
+    /// n³ a draw.
     ///
     /// # Errors
-    /// [`Error::Unused`] where no covariates are averaged over; as [`Table::conform`]; [`Error::Parameter`] for weights that do not add up to 1, and more rows than one; [`Error::Interrupted`] once
-    /// `stop` is set.
+    /// [`Error::Unused`] where no covariates are averaged over; as [`Table::conform`]; [`Error::Parameter`]
+    /// for weights that do not add up to 1, and more rows than one; [`Error::Interrupted`] once `stop` is
+    /// set.
     pub fn of(&self, whom: &Whom, stop: &AtomicBool) -> Result<Self> {
         if let Some(found) = self.of_table(whom, stop) {
             return found;
@@ -121,7 +124,8 @@ impl Whom {
     }
 }
 
-/// A root of what is left open of the distribution of members: of a query with members, by the kernel of rows with members.
+/// A root of what is left open of the distribution of members: of a query with members, by the kernel of rows
+/// with members.
 fn half(link: &Link, with_rows: &Matrix, open: f64) -> Matrix {
     let scale = (open / with_rows.cols() as f64).sqrt();
     let mut half = with_rows.clone();

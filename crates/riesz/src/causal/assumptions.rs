@@ -63,7 +63,11 @@ pub(super) fn assumptions(found: &Identification, differs: &BTreeMap<usize, Vec<
         }
         How::FrontDoor { through, .. } => {
             if !by_graph {
-                said.push(format!("{} carries the whole effect of {treatments} on {affected}{of_study}, and nothing but {treatments} confounds it with either", and(through)));
+                said.push(format!(
+                    "{} carries the whole effect of {treatments} on {affected}{of_study}, and \
+                                   nothing but {treatments} confounds it with either",
+                    and(through)
+                ));
             }
             said.push(format!(
                 "{within}every value of {} occurs at every value of {treatments}",

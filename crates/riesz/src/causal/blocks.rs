@@ -60,7 +60,8 @@ pub(super) fn with_parameters(blocks: &[Block], theta: &[f64]) -> (Vec<Block>, f
     (blocks, rest[0].exp())
 }
 
-/// `log N(h; 0, scale (K + λ))` of all columns of h together, each of which adds a square, with what its slopes are made of.
+/// `log N(h; 0, scale (K + λ))` of all columns of h together, each of which adds a square, with what its
+/// slopes are made of.
 fn likelihood(
     blocks: &[Block],
     ridge: f64,
@@ -83,9 +84,10 @@ pub(super) fn log_evidence(blocks: &[Block], ridge: f64, h: &Matrix, scale: f64)
     Ok(likelihood(blocks, ridge, h, scale)?.0)
 }
 
-/// `E log N(h; 0, scale (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what the outcome is at their mediators, of which the columns are the mean and a root of the
-/// covariance. What is not known of the outcome so counts as what it may be, and not as if it were flat. The scale is what an outcome's square is wherever the study may lead, which bands are in
-/// units of. Cost n³.
+/// `E log N(h; 0, scale (K + λ))` and its slopes by [`parameters`]: how well the rows' columns tell h, what
+/// the outcome is at their mediators, of which the columns are the mean and a root of the covariance. What is
+/// not known of the outcome so counts as what it may be, and not as if it were flat. The scale is what an
+/// outcome's square is wherever the study may lead, which bands are in units of. Cost n³.
 pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &Matrix, scale: f64) -> Result<(f64, Vec<f64>)> {
     let (value, grams, factor, solved) = likelihood(blocks, ridge, h, scale)?;
     let mut by = solved.matmul(&solved.transpose());
@@ -94,7 +96,8 @@ pub(super) fn evidence(blocks: &[Block], ridge: f64, h: &Matrix, scale: f64) -> 
     Ok((value, slopes(blocks, &grams, ridge, &by)))
 }
 
-/// How far off regressions of y's embeddings are for rows that are left out, `Σ_i ‖k_y(y_i, ·) - Σ_j≠i ..‖²/n`, by the closed form `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with
+/// How far off regressions of y's embeddings are for rows that are left out,
+/// `Σ_i ‖k_y(y_i, ·) - Σ_j≠i ..‖²/n`, by the closed form `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with
 /// `I - H = λ (K + λ)⁻¹`, and its slopes by the parameters of the blocks and the ridge. Cost n³.
 pub(super) fn left_out_loss(blocks: &[Block], ridge: f64, of_y: &Matrix) -> Result<(f64, Vec<f64>)> {
     let n = of_y.rows();

@@ -1,4 +1,5 @@
-//! What ties studies together: the shared columns through which an effect passes, and whether they carry all of it.
+//! What ties studies together: the shared columns through which an effect passes, and whether they carry all
+//! of it.
 
 use std::collections::BTreeMap;
 
@@ -30,10 +31,13 @@ impl Chain<'_> {
         &(&self.studies[k] & &self.studies[k + 1]) - &excluded
     }
 
-    /// The bridges that carry the effect, from the outcome back: shared causes of the outcome, less those that say nothing more of what comes after.
+    /// The bridges that carry the effect, from the outcome back: shared causes of the outcome, less those
+    /// that say nothing more of what comes after.
     ///
-    /// That causes of the outcome are enough, and that leaving out what says nothing costs nothing, is shown in `tests/all/causal_worlds.rs` by trying all sets: a separating set exists
-    /// among the shared columns if and only if those that are causes separate, and what the outcome does not depend on given the others can go (contraction).
+    /// That causes of the outcome are enough, and that leaving out what says nothing costs nothing, is shown
+    /// in `tests/all/causal_worlds.rs` by trying all sets: a separating set exists among the shared columns
+    /// if and only if those that are causes separate, and what the outcome does not depend on given the
+    /// others can go (contraction).
     pub fn carrying(&self) -> Result<Bridges> {
         let last = self.studies.len() - 1;
         let outcome = Nodes::from([self.outcome]);
@@ -48,7 +52,8 @@ impl Chain<'_> {
             bridges[k] = boundary(self.graph, &goal, &(&shared & &causes));
             goal = bridges[k].clone();
         }
-        // do-calculus, rule 3: all treatments here affect the bridge if it carries their effect, so arrows into them stay.
+        // do-calculus, rule 3: all treatments here affect the bridge if it carries their effect, so arrows
+        // into them stay.
         for (k, bridge) in bridges.iter().enumerate() {
             let before = if k == 0 { self.treatments } else { &bridges[k - 1] };
             self.carries(k, before, &outcome, bridge)?;
@@ -57,7 +62,8 @@ impl Chain<'_> {
         Ok(bridges)
     }
 
-    /// The bridges where nothing is carried: empty ones, unless populations differ in what the outcome depends on, for which shared columns that nobody sets can make up.
+    /// The bridges where nothing is carried: empty ones, unless populations differ in what the outcome
+    /// depends on, for which shared columns that nobody sets can make up.
     pub fn constant(&self) -> Result<Bridges> {
         let last = self.studies.len() - 1;
         let empty = vec![Nodes::new(); last];
@@ -102,7 +108,8 @@ impl Chain<'_> {
         }))
     }
 
-    /// Whether what a study says, given its bridge, holds in the first study's population: no difference between the two reaches it.
+    /// Whether what a study says, given its bridge, holds in the first study's population: no difference
+    /// between the two reaches it.
     fn transports(&self, bridges: &[Nodes]) -> Result<()> {
         let none = Nodes::new();
         for (k, bridge) in bridges.iter().enumerate() {
@@ -140,7 +147,8 @@ impl Chain<'_> {
     }
 }
 
-/// The smallest part of some variables given which the others say nothing of `goal` (its Markov boundary); what is itself in the goal stays.
+/// The smallest part of some variables given which the others say nothing of `goal` (its Markov boundary);
+/// what is itself in the goal stays.
 fn boundary(graph: &Graph, goal: &Nodes, of: &Nodes) -> Nodes {
     let mut kept = of.clone();
     for &v in of.iter().filter(|v| !goal.contains(v)) {
@@ -153,7 +161,8 @@ fn boundary(graph: &Graph, goal: &Nodes, of: &Nodes) -> Nodes {
     kept
 }
 
-/// Which further variables would make `serves` true: each that does by itself; else one list that does together, hidden causes among them where named ones are not enough.
+/// Which further variables would make `serves` true: each that does by itself; else one list that does
+/// together, hidden causes among them where named ones are not enough.
 pub(crate) fn helpful(
     graph: &Graph,
     candidates: &Nodes,

@@ -10,7 +10,8 @@ pub(super) const DECIDED: f64 = 0.1;
 /// Directions of features whose variance is a smaller share of the largest are rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// The share of a treatment's variance that covariates leave, with degrees of freedom counted; of a categorical one that of the indicators of its levels together. Cost O(n p⁴) for p covariates.
+/// The share of a treatment's variance that covariates leave, with degrees of freedom counted; of a
+/// categorical one that of the indicators of its levels together. Cost O(n p⁴) for p covariates.
 ///
 /// # Errors
 /// As [`symmetric_eigen`].

@@ -20,13 +20,16 @@ const SMALLEST: f64 = 1e-3;
 pub enum Domain {
     /// These rows.
     Rows(Table),
-    /// All levels of categorical treatments, and numbers between these bounds, one pair for each numeric treatment in its order. A single number is looked for on a grid of 201 points; several on a
-    /// Kronecker sequence (Roberts 2018) that the seed shifts, of 512 points or more, and then by compass search (Kolda, Lewis and Torczon 2003) from the best of these.
+    /// All levels of categorical treatments, and numbers between these bounds, one pair for each numeric
+    /// treatment in its order. A single number is looked for on a grid of 201 points; several on a Kronecker
+    /// sequence (Roberts 2018) that the seed shifts, of 512 points or more, and then by compass search
+    /// (Kolda, Lewis and Torczon 2003) from the best of these.
     Between(Vec<(f64, f64)>),
 }
 
 impl Domain {
-    /// All levels, and numbers between bounds by the names of treatments; of others between the least and the largest number that was studied.
+    /// All levels, and numbers between bounds by the names of treatments; of others between the least and the
+    /// largest number that was studied.
     ///
     /// # Errors
     /// [`Error::Parameter`] for bounds of what is no treatment, or is categorical.
@@ -52,7 +55,8 @@ impl Domain {
     /// Rows of it, of these columns, to begin with.
     ///
     /// # Errors
-    /// [`Error::TooFew`], [`Error::Shape`], [`Error::Parameter`] for bounds that are none, or too many levels; as [`Table::conform`].
+    /// [`Error::TooFew`], [`Error::Shape`], [`Error::Parameter`] for bounds that are none, or too many
+    /// levels; as [`Table::conform`].
     pub fn rows(&self, columns: &[Column], seed: u64) -> Result<Table> {
         let bounds = match self {
             Self::Rows(rows) if rows.rows() == 0 => {
@@ -122,7 +126,8 @@ impl Domain {
         matches!(self, Self::Between(bounds) if bounds.len() > 1)
     }
 
-    /// Where a compass search for a larger value than that of a row ends, and the value there; the start where there is nothing to search.
+    /// Where a compass search for a larger value than that of a row ends, and the value there; the start
+    /// where there is nothing to search.
     pub(super) fn climb(
         &self,
         columns: &[Column],

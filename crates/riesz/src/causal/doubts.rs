@@ -7,7 +7,8 @@ use super::effect::{Effect, Model};
 use super::link::{Link, Outcome};
 use crate::refusal::and;
 
-/// Something that a reader of an effect should know. Studies are counted from 0 in the fields, from 1 in words.
+/// Something that a reader of an effect should know. Studies are counted from 0 in the fields, from 1 in
+/// words.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Doubt {
@@ -95,7 +96,8 @@ const FEWEST_DRAWS: f64 = 3.0;
 /// Noise that has less than that share of the variance is hardly any.
 const NO_NOISE: f64 = 1e-5;
 
-/// What a learnt effect leaves in doubt beside [what its studies do](super::Gathered::doubts); `draws` as of [`Fusion`](super::Fusion).
+/// What a learnt effect leaves in doubt beside [what its studies do](super::Gathered::doubts); `draws` as of
+/// [`Fusion`](super::Fusion).
 pub fn doubts(found: &Identification, effect: &Effect, draws: usize) -> Vec<Doubt> {
     let effective = effect.effective_draws();
     let few = (effective < FEWEST_DRAWS).then(|| match without_noise(effect) {
@@ -145,12 +147,14 @@ impl fmt::Display for Doubt {
             ),
             Self::Repeated { study, rows, of } => write!(
                 f,
-                "study {}: {rows} of {of} rows repeat others to the last digit: if they are the same people, leave them out, as rows count as independent",
+                "study {}: {rows} of {of} rows repeat others to the last digit: if they are the same \
+                 people, leave them out, as rows count as independent",
                 study + 1
             ),
             Self::Unmatched { name, study, places, share } => write!(
                 f,
-                "study {} has no {name} {}; {:.0}% of study {}'s rows are there, where it says nothing of what comes after",
+                "study {} has no {name} {}; {:.0}% of study {}'s rows are there, where it says nothing of \
+                 what comes after",
                 study + 2,
                 places.join(" or "),
                 100.0 * share,
@@ -158,13 +162,15 @@ impl fmt::Display for Doubt {
             ),
             Self::TwoClasses { outcome, positive } => write!(
                 f,
-                "{outcome} has two classes: its mean is the probability of {positive}, and contrasts are differences of probabilities; \
-                 the regression has normal noise, so that intervals may reach beyond 0 and 1"
+                "{outcome} has two classes: its mean is the probability of {positive}, and contrasts are \
+                 differences of probabilities; the regression has normal noise, so that intervals may reach \
+                 beyond 0 and 1"
             ),
             Self::Decided { treatment, by, left } => write!(
                 f,
-                "{} all but {} {treatment}, {:.0}% of whose variance is left: other doses for the same people are hardly seen, \
-                 so that effects are drawn towards none, with bands that are too narrow",
+                "{} all but {} {treatment}, {:.0}% of whose variance is left: other doses for the same \
+                 people are hardly seen, so that effects are drawn towards none, with bands that are too \
+                 narrow",
                 by.join(", "),
                 if by.len() == 1 { "decides" } else { "decide" },
                 100.0 * left
@@ -178,20 +184,21 @@ impl fmt::Display for Doubt {
             ),
             Self::Landmarks { study, share } => write!(
                 f,
-                "{:.0}% of what counts as noise of study {}'s rows is what landmarks leave unexplained, so that bands are wider than by \
-                 all rows: give more landmarks",
+                "{:.0}% of what counts as noise of study {}'s rows is what landmarks leave unexplained, so \
+                 that bands are wider than by all rows: give more landmarks",
                 100.0 * share,
                 study + 1
             ),
             Self::FewDraws { draws, effective } => write!(
                 f,
-                "the {draws} draws of hyper-parameters say no more than {effective:.1} independent ones would: the part \
-                 \"hyper-parameters\" of bands is rough; give more draws"
+                "the {draws} draws of hyper-parameters say no more than {effective:.1} independent ones \
+                 would: the part \"hyper-parameters\" of bands is rough; give more draws"
             ),
             Self::NoNoise { study } => write!(
                 f,
-                "study {} has hardly any noise, as if what it measured had been computed: one draw of hyper-parameters then has \
-                 nearly all weight, however many there are, and bands take these for known",
+                "study {} has hardly any noise, as if what it measured had been computed: one draw of \
+                 hyper-parameters then has nearly all weight, however many there are, and bands take these \
+                 for known",
                 study + 1
             ),
         }

@@ -32,8 +32,9 @@ impl Outcome {
 }
 
 impl Link {
-    /// Joint draws of single queries, queries × draws: of the outcome where the study may lead, and of where it leads given that, `N(β₀ + E f₀(y), R ∫ f₀² dν)`. Products of normal numbers have
-    /// heavier tails than the covariance tells. Where studies share covariates, draws are normal ones with mean and covariance.
+    /// Joint draws of single queries, queries × draws: of the outcome where the study may lead, and of where
+    /// it leads given that, `N(β₀ + E f₀(y), R ∫ f₀² dν)`. Products of normal numbers have heavier tails than
+    /// the covariance tells. Where studies share covariates, draws are normal ones with mean and covariance.
     pub fn sample(&self, given: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
         if self.shares() {
             // By mean and covariance.
@@ -84,7 +85,8 @@ impl Link {
                 |j: usize| (n..n + count).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / count as f64;
             return Ok((constants, weights.matmul(&part(&centred, 0, n)), (0..draws).map(square).collect()));
         }
-        // What rows have of the outcome, and the outcome at its points, by which it is known elsewhere but for gaps of single rows.
+        // What rows have of the outcome, and the outcome at its points, by which it is known elsewhere but
+        // for gaps of single rows.
         let handed = self.arrived().weighted(weights, &vec![0.0; q]);
         let (points, kernel) = (self.outcome.points(), self.outcome.kernel());
         let own = kernel.gram(points);

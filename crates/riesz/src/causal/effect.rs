@@ -32,7 +32,8 @@ pub struct Effect {
     people: Option<People>,
     /// Where it was learnt what treatments covariates lead one to expect.
     positivity: Arc<Vec<Positivity>>,
-    /// Of the stage whose draws say least, as many draws of its hyper-parameters' posterior itself would say as much; infinite where none are drawn.
+    /// Of the stage whose draws say least, as many draws of its hyper-parameters' posterior itself would say
+    /// as much; infinite where none are drawn.
     effective: f64,
 }
 
@@ -94,13 +95,15 @@ impl Effect {
         self.people.as_ref()
     }
 
-    /// As many draws of the hyper-parameters' posterior itself would say as much as those that this is a mixture of: of the study where these are fewest. Infinite where they are the best, or given.
+    /// As many draws of the hyper-parameters' posterior itself would say as much as those that this is a
+    /// mixture of: of the study where these are fewest. Infinite where they are the best, or given.
     pub fn effective_draws(&self) -> f64 {
         self.effective
     }
 
-    /// Of each study that is known through landmarks, by number: of what counts as noise of its rows the mean share that landmarks leave unexplained, from 0 to 1; or of what comes after at their mediators,
-    /// if that is more. The more, the less is known than by all rows.
+    /// Of each study that is known through landmarks, by number: of what counts as noise of its rows the mean
+    /// share that landmarks leave unexplained, from 0 to 1; or of what comes after at their mediators, if
+    /// that is more. The more, the less is known than by all rows.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
         let mut all: Vec<(usize, f64)> = Vec::new();
         for (weight, model) in self.models() {
@@ -129,7 +132,8 @@ impl Effect {
         })
     }
 
-    /// The mixture of what models tell: means, what is left open by cause, and how queries stand to the studies.
+    /// The mixture of what models tell: means, what is left open by cause, and how queries stand to the
+    /// studies.
     pub(super) fn mixture(
         &self,
         treatments: &Table,
@@ -168,11 +172,15 @@ impl Effect {
         Ok(Told { mean, covariance, causes, standing })
     }
 
-    /// Joint draws of the effect of each row of treatments, rows × draws: of hyper-parameters, of the outcome where studies may lead, and of where they lead. Their tails are heavier than those of a
-    /// normal distribution with the covariance, but where studies share covariates, and of an effect from one table: given hyper-parameters these draws are normal. Cost besides that of [`at`](Self::at) (2n + m)³ for n rows of a study and m of the next.
+    /// Joint draws of the effect of each row of treatments, rows × draws: of hyper-parameters, of the outcome
+    /// where studies may lead, and of where they lead. Their tails are heavier than those of a normal
+    /// distribution with the covariance, but where studies share covariates, and of an effect from one table:
+    /// given hyper-parameters these draws are normal. Cost besides that of [`at`](Self::at) (2n + m)³ for n
+    /// rows of a study and m of the next.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds.
+    /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
+    /// [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds.
     pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
         let places = self.models().map(|(_, model)| match model {
             Model::Link(link) => link.places(),
@@ -209,8 +217,9 @@ impl Effect {
         Ok(Matrix::from_row_major(treatments.rows(), draws, values))
     }
 
-    /// By weight the posteriors that this is a mixture of, to be explained: means are expansions over the first study's treatments. Standard deviations of predictions lack that of the constant, which
-    /// makes no difference to Shapley values. Cost n³ each.
+    /// By weight the posteriors that this is a mixture of, to be explained: means are expansions over the
+    /// first study's treatments. Standard deviations of predictions lack that of the constant, which makes no
+    /// difference to Shapley values. Cost n³ each.
     ///
     /// # Errors
     /// As [`Expansion::new`].

@@ -1,4 +1,5 @@
-//! What is asked of an effect at treatments: its level, a contrast, or a slope. Each is a sum over two treatments at most, so that its covariance is that of the joint posterior, exactly.
+//! What is asked of an effect at treatments: its level, a contrast, or a slope. Each is a sum over two
+//! treatments at most, so that its covariance is that of the joint posterior, exactly.
 
 use super::effect::{Effect, Told};
 use super::standing::Standing;
@@ -15,7 +16,8 @@ pub enum Estimand {
     Level,
     /// The same less that at a baseline, which is one row of treatments.
     Contrast(Table),
-    /// The slope by a treatment that is a number: the difference between `step` above and `step` below, over twice the step. What is left out is of the order of its square.
+    /// The slope by a treatment that is a number: the difference between `step` above and `step` below, over
+    /// twice the step. What is left out is of the order of its square.
     Slope {
         /// The treatment.
         by: String,
@@ -37,7 +39,8 @@ pub struct Sums {
 const STEP: f64 = 0.01;
 
 impl Estimand {
-    /// The slope by one of the treatments that the first study has; with a single one it need not be named. The step is by default a hundredth of its standard deviation.
+    /// The slope by one of the treatments that the first study has; with a single one it need not be named.
+    /// The step is by default a hundredth of its standard deviation.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a treatment that is none or has levels, and a step that is not above 0.
@@ -59,10 +62,12 @@ impl Estimand {
         Ok(Self::Slope { by: names[j].to_string(), step })
     }
 
-    /// It at each row of treatments, as sums over what the effect is asked at; `studied` are the treatments of the first study, of which columns are.
+    /// It at each row of treatments, as sums over what the effect is asked at; `studied` are the treatments
+    /// of the first study, of which columns are.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`] for a baseline of more rows; [`Error::UnknownColumn`] for the treatment of a slope.
+    /// As [`Table::conform`]; [`Error::Shape`] for a baseline of more rows; [`Error::UnknownColumn`] for the
+    /// treatment of a slope.
     pub fn over(&self, treatments: &Table, studied: &Table) -> Result<Sums> {
         let at = treatments.conform(studied.columns())?;
         let q = at.rows();
@@ -89,7 +94,8 @@ impl Estimand {
 }
 
 impl Sums {
-    /// Sums of what is told of the treatments, with causes in their order. How a sum stands to the studies is the lesser of its ends.
+    /// Sums of what is told of the treatments, with causes in their order. How a sum stands to the studies is
+    /// the lesser of its ends.
     pub fn told(&self, told: &Told) -> Told {
         let standing = self.terms.iter().map(|own| {
             let ends = own.iter().map(|(i, _)| told.standing[*i]);
@@ -132,7 +138,8 @@ impl Sums {
 }
 
 impl Effect {
-    /// The share of the variance of sums, all together, that one more row of a study would take away, for each of `rows`; see [`worth`](Self::worth).
+    /// The share of the variance of sums, all together, that one more row of a study would take away, for
+    /// each of `rows`; see [`worth`](Self::worth).
     ///
     /// # Errors
     /// As [`worth`](Self::worth).

@@ -1,4 +1,5 @@
-//! From tables as people have them to [`Studies`]: the columns that an effect needs, of rows that have all of them, in an order of their own.
+//! From tables as people have them to [`Studies`]: the columns that an effect needs, of rows that have all of
+//! them, in an order of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,14 +29,16 @@ pub struct Measured {
 pub struct Gathered {
     /// Complete rows, with the same levels of a column in each study.
     pub studies: Studies,
-    /// Of each mediator the share of rows of a study whose values the next study has not; the largest, where several studies share it.
+    /// Of each mediator the share of rows of a study whose values the next study has not; the largest, where
+    /// several studies share it.
     pub unmatched: BTreeMap<String, f64>,
     /// What a reader should know.
     pub doubts: Vec<Doubt>,
 }
 
 impl Identification {
-    /// The columns of the first study that are averaged over, or that intercept the effect (front-door), in alphabetical order.
+    /// The columns of the first study that are averaged over, or that intercept the effect (front-door), in
+    /// alphabetical order.
     fn others(&self) -> Vec<String> {
         let mut names = match &self.how {
             How::FrontDoor { through, .. } => through.clone(),
@@ -65,7 +68,8 @@ impl Identification {
     /// The columns that the effect needs of each study.
     ///
     /// # Errors
-    /// [`Refusal::NoEffect`], [`Refusal::NotComputed`] for what follows from the studies but is not learnt; as
+    /// [`Refusal::NoEffect`], [`Refusal::NotComputed`] for what follows from the studies but is not learnt;
+    /// as
     /// [`Identification::estimable`].
     pub fn needed(&self) -> Result<Vec<Vec<String>>> {
         self.estimable()?;
@@ -110,12 +114,14 @@ impl Identification {
     }
 }
 
-/// The studies that `found` needs of these tables, one a study, which have those columns. Rows that lack one of these are left out; their order is made their own, so that rounding does not depend on
-/// that in which they came. Cost besides sorting O(n p⁴) for n rows and p covariates.
+/// The studies that `found` needs of these tables, one a study, which have those columns. Rows that lack one
+/// of these are left out; their order is made their own, so that rounding does not depend on that in which
+/// they came. Cost besides sorting O(n p⁴) for n rows and p covariates.
 ///
 /// # Errors
-/// As [`Identification::needed`]; [`Error::UnknownColumn`]; [`Error::NotFinite`] for infinite numbers; [`Refusal::FewRows`], [`Refusal::Constant`], [`Refusal::TextOutcome`]; [`Refusal::NoCommonSupport`]
-/// for mediators of which two studies have no value in common.
+/// As [`Identification::needed`]; [`Error::UnknownColumn`]; [`Error::NotFinite`] for infinite numbers;
+/// [`Refusal::FewRows`], [`Refusal::Constant`], [`Refusal::TextOutcome`]; [`Refusal::NoCommonSupport`] for
+/// mediators of which two studies have no value in common.
 pub fn gather(found: &Identification, tables: &[Measured]) -> Result<Gathered> {
     let needed = found.needed()?;
     sized("the list of tables", "entries", needed.len(), tables.len(), "one a study")?;
@@ -190,7 +196,8 @@ pub fn gather(found: &Identification, tables: &[Measured]) -> Result<Gathered> {
     Ok(Gathered { studies, unmatched, doubts })
 }
 
-/// For an outcome of two levels, or of the numbers 0 and 1, the one that counts as 1, and the outcome in these numbers.
+/// For an outcome of two levels, or of the numbers 0 and 1, the one that counts as 1, and the outcome in
+/// these numbers.
 fn two_classes(column: &Column, values: &[f64]) -> Option<(String, Vec<f64>)> {
     let is_binary = match &column.kind {
         ColumnKind::Numeric => values.iter().all(|v| *v == 0.0 || *v == 1.0),
@@ -199,7 +206,8 @@ fn two_classes(column: &Column, values: &[f64]) -> Option<(String, Vec<f64>)> {
     is_binary.then(|| (column.format(1.0), values.to_vec()))
 }
 
-/// The one table of an effect that needs no other: all columns but the outcome as points, and no study that leads there.
+/// The one table of an effect that needs no other: all columns but the outcome as points, and no study that
+/// leads there.
 fn single(found: &Identification, table: &Measured, mut doubts: Vec<Doubt>) -> Result<Gathered> {
     let needed: Vec<String> = table.columns.iter().map(|(column, _)| column.name.clone()).collect();
     let points: Vec<String> = needed.into_iter().filter(|name| *name != found.outcome).collect();
@@ -295,7 +303,8 @@ fn complete(study: usize, names: &[String], table: &Measured, doubts: &mut Vec<D
     Ok(complete)
 }
 
-/// How many rows repeat an earlier one; 0 where nothing was measured finer than in whole numbers, in which people are alike by chance.
+/// How many rows repeat an earlier one; 0 where nothing was measured finer than in whole numbers, in which
+/// people are alike by chance.
 fn repeated(table: &Measured) -> usize {
     let fine = |(column, values): &(Column, Vec<f64>)| {
         column.kind == ColumnKind::Numeric && values.iter().any(|v| v.fract() != 0.0)
@@ -309,7 +318,8 @@ fn repeated(table: &Measured) -> usize {
     rows - (0..rows).map(row).collect::<BTreeSet<_>>().len()
 }
 
-/// Gives a column that is categorical in a study the same levels in all of them: those that rows have, sorted.
+/// Gives a column that is categorical in a study the same levels in all of them: those that rows have,
+/// sorted.
 fn share_levels(tables: &mut [Measured], name: &str) {
     let all = || tables.iter().flat_map(|own| &own.columns).filter(|(column, _)| column.name == name);
     if all().all(|(column, _)| column.kind == ColumnKind::Numeric) {

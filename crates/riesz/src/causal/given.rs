@@ -92,7 +92,8 @@ pub(super) fn passing(effect: &Effect<'_>, query: &Query, set: &[String]) -> Res
 fn past_front_door(effect: &Effect<'_>, set: &Nodes) -> String {
     let (graph, none) = (effect.graph, Nodes::new());
     let held = effect.treatments | effect.passive;
-    // Among causes of the outcomes, where treatments have no causes, what is open from a treatment given nothing is a directed path.
+    // Among causes of the outcomes, where treatments have no causes, what is open from a treatment given
+    // nothing is a directed path.
     let past = graph.cut(effect.treatments, set);
     let past = past.cut(&(&(0..graph.nodes()).collect::<Nodes>() - &past.causes(effect.outcomes)), &none);
     past.path(effect.treatments, effect.outcomes, &none)
@@ -116,7 +117,8 @@ pub(super) fn trusted(query: &Query) -> Result<Identification> {
             return Err(Error::parameter(
                 "graph",
                 "none",
-                "without a graph, say which columns to adjust for, the front door, or that treatments were randomized",
+                "without a graph, say which columns to adjust for, the front door, or that treatments were \
+                 randomized",
             ));
         }
         Strategy::Randomized => (&[][..], ADJUSTED),

@@ -12,8 +12,9 @@ use crate::error::{Error, Refusal, Result};
 /// Variables by their numbers.
 pub(crate) type Nodes = BTreeSet<usize>;
 
-/// A directed graph without cycles, where an arrow says that a variable is a direct cause of another, and `A <-> B` that the two have a common cause that
-/// nobody measured. What it leaves out it denies: no arrow is no direct effect. It serialises as its text.
+/// A directed graph without cycles, where an arrow says that a variable is a direct cause of another, and
+/// `A <-> B` that the two have a common cause that nobody measured. What it leaves out it denies: no arrow is
+/// no direct effect. It serialises as its text.
 ///
 /// ```
 /// use riesz::causal::Graph;
@@ -52,10 +53,12 @@ impl Eq for Note {}
 impl Graph {
     /// Reads a graph from its text, whose format is recognised by its content.
     ///
-    /// The plain form has chains of arrows `A -> B <- C`, `A <-> B` where a common cause is hidden, ended by `;` or a line's end; names with spaces or signs in
-    /// double quotes; `#` before comments; `A, B -> C` for two arrows. DOT (`digraph { … }`, `dir=both` for `<->`) and DAGitty's text
-    /// (`dag { … }`, `[latent]` for what is not measured) are read too; and GML, node-link JSON of networkx, adjacency matrices as CSV (rows are causes; LiNGAM's and causal-learn's
-    /// as [`Graph::note`] says), bnlearn's model string, the structure of BIF, lavaan's model text, and Tetrad's text.
+    /// The plain form has chains of arrows `A -> B <- C`, `A <-> B` where a common cause is hidden, ended by
+    /// `;` or a line's end; names with spaces or signs in double quotes; `#` before comments; `A, B -> C` for
+    /// two arrows. DOT (`digraph { … }`, `dir=both` for `<->`) and DAGitty's text (`dag { … }`, `[latent]`
+    /// for what is not measured) are read too; and GML, node-link JSON of networkx, adjacency matrices as CSV
+    /// (rows are causes; LiNGAM's and causal-learn's as [`Graph::note`] says), bnlearn's model string, the
+    /// structure of BIF, lavaan's model text, and Tetrad's text.
     ///
     /// # Errors
     /// [`Error::Parse`] with the format and the line; [`Refusal::SelfLoop`], [`Refusal::CyclicGraph`].
@@ -67,14 +70,15 @@ impl Graph {
         Ok(graph)
     }
 
-    /// A sentence on how an ambiguous text was read: of an adjacency matrix of 0 and 1 rows are taken for causes unless
-    /// its first cell is `from` (rows are causes) or `to` (rows are effects). A matrix of other numbers needs one of the
-    /// two, or the marks -1 and 1 of causal-learn at the ends of each edge.
+    /// A sentence on how an ambiguous text was read: of an adjacency matrix of 0 and 1 rows are taken for
+    /// causes unless its first cell is `from` (rows are causes) or `to` (rows are effects). A matrix of other
+    /// numbers needs one of the two, or the marks -1 and 1 of causal-learn at the ends of each edge.
     pub fn note(&self) -> Option<&str> {
         self.note.0.as_deref()
     }
 
-    /// A graph of these variables, and those that only arrows name; `confounded` are pairs with a hidden common cause.
+    /// A graph of these variables, and those that only arrows name; `confounded` are pairs with a hidden
+    /// common cause.
     ///
     /// # Errors
     /// [`Refusal::SelfLoop`], [`Refusal::CyclicGraph`]; [`Error::TooFew`] without variables.

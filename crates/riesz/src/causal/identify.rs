@@ -13,21 +13,26 @@ use super::instrument;
 use super::sequential::{SequentialStep, admissible_sequence};
 use crate::error::{Error, Refusal, Result, listed};
 
-/// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it does not.
+/// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it
+/// does not.
 ///
-/// 1. Treatments that do not affect the outcome once the others are set are told apart; if none does, its mean is constant.
-/// 2. The *bridge* between a study and the next is what they share, causes of the outcome that the outcome depends on. In it are mediators, which the treatments affect, and
-///    passive columns. The outcome must be independent of the treatments given the first bridge (do-calculus, rule 3), and of every bridge given the next; and what differs between
-///    populations must be independent of a study's outcome given its bridge.
-/// 3. The effect on the mediators in the first study is had by adjusting for causes (back-door), passive columns
-///    among them; else through columns that carry all of it (front-door); else, of a single study with several
-///    treatments, by adjusting before each for what confounds it (sequential back-door). Otherwise the complete
-///    algorithm ([`effect_formula`](super::effect_formula)) decides whether another formula of the first study's
-///    columns gives it, which is said ([`How::Formula`]) but not estimated, or none does, for which a hedge is the
-///    reason ([`Refusal::NotIdentified`]).
+/// 1. Treatments that do not affect the outcome once the others are set are told apart; if none does, its
+///    mean is constant.
+/// 2. The *bridge* between a study and the next is what they share, causes of the outcome that the outcome
+///    depends on. In it are mediators, which the treatments affect, and passive columns. The outcome must be
+///    independent of the treatments given the first bridge (do-calculus, rule 3), and of every bridge given
+///    the next; and what differs between populations must be independent of a study's outcome given its
+///    bridge.
+/// 3. The effect on the mediators in the first study is had by adjusting for causes (back-door), passive
+///    columns among them; else through columns that carry all of it (front-door); else, of a single study
+///    with several treatments, by adjusting before each for what confounds it (sequential back-door).
+///    Otherwise the complete algorithm ([`effect_formula`](super::effect_formula)) decides whether another
+///    formula of the first study's columns gives it, which is said ([`How::Formula`]) but not estimated, or
+///    none does, for which a hedge is the reason ([`Refusal::NotIdentified`]).
 ///
-/// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent. Treatments that were randomised are so in the first study only: elsewhere
-/// people take them as the graph says.
+/// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent.
+/// Treatments that were randomised are so in the first study only: elsewhere people take them as the graph
+/// says.
 ///
 /// ```
 /// use riesz::causal::{Graph, How, Query, identify};
@@ -51,8 +56,9 @@ use crate::error::{Error, Refusal, Result, listed};
 /// ```
 ///
 /// # Errors
-/// [`Error::Causal`] with every [`Refusal`]; [`Error::TooFew`] without studies or treatments; [`Error::DuplicateName`]; [`Error::Parameter`] where `differs` names a study that is
-/// not there, or there is neither a graph nor a set.
+/// [`Error::Causal`] with every [`Refusal`]; [`Error::TooFew`] without studies or treatments;
+/// [`Error::DuplicateName`]; [`Error::Parameter`] where `differs` names a study that is not there, or there
+/// is neither a graph nor a set.
 pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> {
     if query.studies.is_empty() {
         return Err(Error::TooFew { what: "the list of studies".into(), needed: 1, unit: "study is" });
@@ -208,7 +214,8 @@ fn would_help(effect: &Effect<'_>, single_study: bool) -> Vec<Vec<String>> {
     helpful(effect.graph, &(&all - &used), serves)
 }
 
-/// Treatments in causal order, each with what is adjusted for before it; only where the outcome is in the same study.
+/// Treatments in causal order, each with what is adjusted for before it; only where the outcome is in the
+/// same study.
 fn sequence(effect: &Effect<'_>, single_study: bool) -> Option<Vec<SequentialStep>> {
     let graph = effect.graph;
     let outcome = *effect.outcomes.iter().next().filter(|_| single_study)?;

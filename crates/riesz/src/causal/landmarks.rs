@@ -1,6 +1,7 @@
 //! Few rows that stand for those of studies that have many.
 //!
-//! Where a study leads is asked of the next one, so that landmarks are of the mediators of both: where the next study has no rows, landmarks are what tells that it has none.
+//! Where a study leads is asked of the next one, so that landmarks are of the mediators of both: where the
+//! next study has no rows, landmarks are what tells that it has none.
 
 use super::studies::{Route, Studies, Study};
 use crate::error::Result;
@@ -32,7 +33,8 @@ pub(super) struct Few {
 }
 
 impl Landmarks {
-    /// Of studies of more rows than `asked`, or than is usual. Studies whose covariates the outcome depends on have none.
+    /// Of studies of more rows than `asked`, or than is usual. Studies whose covariates the outcome depends
+    /// on have none.
     ///
     /// # Errors
     /// As [`inducing_points`].

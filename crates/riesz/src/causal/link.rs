@@ -1,15 +1,19 @@
-//! A study between a query and an outcome that other studies know: one step of the recursion that carries all posteriors.
+//! A study between a query and an outcome that other studies know: one step of the recursion that carries all
+//! posteriors.
 //!
-//! A study with rows (Ω_i, y_i) says how mediators y are distributed given Ω. As an element of a function space that distribution is a Gaussian process too, which every row observes whole
-//! but for a ridge λ, and so its posterior is that of regressing numbers, with weights `E = Φᵀ(K_Ω + λ)⁻¹` and what they leave open, `R = F - Φᵀ(K_Ω + λ)⁻¹Φ`. Of an outcome f
-//! with mean `β₀ + f̄₀` and covariance K̄ at the rows
+//! A study with rows (Ω_i, y_i) says how mediators y are distributed given Ω. As an element of a function
+//! space that distribution is a Gaussian process too, which every row observes whole but for a ridge λ, and
+//! so its posterior is that of regressing numbers, with weights `E = Φᵀ(K_Ω + λ)⁻¹` and what they leave open,
+//! `R = F - Φᵀ(K_Ω + λ)⁻¹Φ`. Of an outcome f with mean `β₀ + f̄₀` and covariance K̄ at the rows
 //!
 //! ```text
 //! E[g(x)] = β₀ + E_x f̄₀        cov(g(x), g(x')) = E_x K̄ E_x'ᵀ + R_xx' V,     V = ∫ E[f₀²] dν
 //! ```
 //!
-//! with ν the mediators of all studies. The parts are what the outcome's studies leave open, what this study does (`R ∫ f̄₀²`), and both together (`R ∫ k̄`). Such a g is an outcome
-//! again, so that studies chain. Source: Chau 2023 (thesis), chapter 4 (IMP is the first part alone, BayesIME the second), and the moments of Dance and Bloem-Reddy 2024 (IMPspec); the recursion is ours.
+//! with ν the mediators of all studies. The parts are what the outcome's studies leave open, what this study
+//! does (`R ∫ f̄₀²`), and both together (`R ∫ k̄`). Such a g is an outcome again, so that studies chain.
+//! Source: Chau 2023 (thesis), chapter 4 (IMP is the first part alone, BayesIME the second), and the moments
+//! of Dance and Bloem-Reddy 2024 (IMPspec); the recursion is ours.
 
 use super::arrived::Arrived;
 use super::blocks::Block;
@@ -67,7 +71,8 @@ pub(super) struct Link {
     shared: Option<Shared>,
 }
 
-/// A front door: treatments are as they were, and what intercepts the effect is as a regression on queried ones says.
+/// A front door: treatments are as they were, and what intercepts the effect is as a regression on queried
+/// ones says.
 pub(super) struct FrontDoor<'a> {
     /// Kernels of places with rows: of treatments, and of what intercepts the effect.
     pub treatments: &'a Matrix,
@@ -140,7 +145,8 @@ impl Outcome {
         }
     }
 
-    /// The variances of functionals before any study is seen, but for what is known of the outcome's size: of a study that leads on, where it leads times what the outcome is there.
+    /// The variances of functionals before any study is seen, but for what is known of the outcome's size: of
+    /// a study that leads on, where it leads times what the outcome is there.
     fn prior_variances(&self, given: &Functionals) -> Vec<f64> {
         let own = |q: usize| match self {
             Self::Process(process) => given.prior[(q, q)] + process.level() * given.constants[q].powi(2),
@@ -169,7 +175,8 @@ impl Outcome {
         (dot(&means, &means) / count, self.variances(measure).iter().sum::<f64>() / count)
     }
 
-    /// What f₀ may be at rows: its means, and columns of which their covariance is made, but for a thousandth of its trace.
+    /// What f₀ may be at rows: its means, and columns of which their covariance is made, but for a thousandth
+    /// of its trace.
     pub fn guesses(&self, at: &Table) -> Matrix {
         let given = self.at(at);
         let means = self.centred_means(&given.columns);
@@ -328,7 +335,8 @@ impl Link {
         Expansion::new(self.kernel.clone(), self.points.clone(), coef, vec![self.outcome.constant()])
     }
 
-    /// The mean, and what is besides: that of all functionals that make nothing of a constant, as Shapley values are; how sure β₀ is counts in none of them.
+    /// The mean, and what is besides: that of all functionals that make nothing of a constant, as Shapley
+    /// values are; how sure β₀ is counts in none of them.
     pub fn posterior(&self) -> Result<(Expansion, Covariance)> {
         let (n, model) = (self.points.rows(), self.mean()?);
         let given =
@@ -435,7 +443,8 @@ impl Link {
         (means, self.with_own(left, &open, given), standing)
     }
 
-    /// The same study for a query that reads it otherwise; what is not known of who is asked about is `half` of [`Adjustment`].
+    /// The same study for a query that reads it otherwise; what is not known of who is asked about is `half`
+    /// of [`Adjustment`].
     pub fn read(&self, reading: Reading, half: Option<Matrix>) -> Self {
         let adjustment = half.map(|half| Adjustment { own: 0.0, known: None, half });
         Self { reading, adjustment, ..self.clone() }
@@ -446,7 +455,8 @@ impl Link {
         &self.solved
     }
 
-    /// Counts who happens to be in the study: covariates that are averaged over, by their kernel between points and rows.
+    /// Counts who happens to be in the study: covariates that are averaged over, by their kernel between
+    /// points and rows.
     pub fn count_people(&mut self, with_people: &Matrix) {
         // Of each row what the effect would be among people like it.
         let mut half = match &self.shared {

@@ -1,4 +1,5 @@
-//! A kernel between many rows through few points: of low rank but for what points leave unexplained of each row, which is its own.
+//! A kernel between many rows through few points: of low rank but for what points leave unexplained of each
+//! row, which is its own.
 
 use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix};

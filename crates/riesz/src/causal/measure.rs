@@ -1,4 +1,5 @@
-//! Integrals of kernels against a measure ν of mediators, which the published posteriors are made of: `r(a, b) = ∫ k(a, u) k(u, b) dν(u)` and longer chains.
+//! Integrals of kernels against a measure ν of mediators, which the published posteriors are made of:
+//! `r(a, b) = ∫ k(a, u) k(u, b) dν(u)` and longer chains.
 
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, Units};
@@ -10,7 +11,8 @@ use crate::table::Table;
 pub enum Measure {
     /// At those of both studies, each counting the same. Any kernel.
     Rows,
-    /// By a normal density with their means and standard deviations, column by column, times a mass; a Gaussian kernel of numbers. The source's `exp(-u²/2η²) du` has the mass `√(2π) η`.
+    /// By a normal density with their means and standard deviations, column by column, times a mass; a
+    /// Gaussian kernel of numbers. The source's `exp(-u²/2η²) du` has the mass `√(2π) η`.
     Normal {
         /// ν of everything.
         mass: f64,
@@ -32,7 +34,8 @@ pub(super) struct Normal {
 }
 
 impl Normal {
-    /// `η^-p |T|^-½ exp(½ bᵀT⁻¹b - (u² + v²)/2ℓ²)` with T tridiagonal (2/ℓ² + 1/η², -1/ℓ²) and b = (u, 0, .., 0, v)/ℓ², of p ≤ 3 integrals over N(0, η²).
+    /// `η^-p |T|^-½ exp(½ bᵀT⁻¹b - (u² + v²)/2ℓ²)` with T tridiagonal (2/ℓ² + 1/η², -1/ℓ²) and b = (u, 0, ..,
+    /// 0, v)/ℓ², of p ≤ 3 integrals over N(0, η²).
     fn chain(&self, u: f64, v: f64, p: usize) -> f64 {
         let (l2, e2) = (self.lengthscale.powi(2), self.sd.powi(2));
         let (on, off) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);

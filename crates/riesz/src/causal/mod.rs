@@ -1,8 +1,11 @@
 //! Causal data fusion: effects across studies of which none measured both the treatment and the outcome.
 //!
-//! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect follows from it and the columns that studies have, or refuses
-//! with the path that is open and what would help ([`Refusal`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables, [`Fusion`] learns the effect from these, and [`Effect`] says it with a joint band, by
-//! what leaves it unsure, of all people or of others ([`Whom`]); an [`Estimand`] is what is asked of it. [`Search`] says which treatments to try next, and [`Updated`] what is believed after some were.
+//! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect
+//! follows from it and the columns that studies have, or refuses with the path that is open and what would
+//! help ([`Refusal`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables, [`Fusion`]
+//! learns the effect from these, and [`Effect`] says it with a joint band, by what leaves it unsure, of all
+//! people or of others ([`Whom`]); an [`Estimand`] is what is asked of it. [`Search`] says which treatments
+//! to try next, and [`Updated`] what is believed after some were.
 //! [`effect_formula`] decides by the complete algorithm whether any formula of what was measured gives an
 //! effect, [`sequential_adjustment`] finds covariates for treatments in time, and [`instrument`] instruments.
 //! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.

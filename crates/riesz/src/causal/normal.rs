@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, StandardNormal};
 
-/// Independent draws with a covariance, one a column. Rounding of what the covariance is the difference of, whose diagonal is of size `scale`, may leave nothing of it.
+/// Independent draws with a covariance, one a column. Rounding of what the covariance is the difference of,
+/// whose diagonal is of size `scale`, may leave nothing of it.
 pub(super) fn drawn(
     covariance: Matrix,
     scale: f64,

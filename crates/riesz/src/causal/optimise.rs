@@ -9,7 +9,8 @@ use super::updated::Updated;
 use crate::error::{Error, Result, sized};
 use crate::table::Table;
 
-/// Treatments that are set together, with what is believed of their effect. Several are compared by what a trial is worth.
+/// Treatments that are set together, with what is believed of their effect. Several are compared by what a
+/// trial is worth.
 #[derive(Debug, Clone)]
 pub struct Arm<'a> {
     /// What is believed of the effect.
@@ -70,11 +71,14 @@ type Candidates = (Table, Vec<f64>);
 type Each = (Vec<f64>, Vec<f64>, Vec<Standing>);
 
 impl Search {
-    /// So many treatments to try at once. Each but the first is chosen as if those before it turned out as expected, so that they are not all the same (Ginsbourger et al. 2010). What is best so far is
-    /// the best mean of what was tried, which noise does not flatter, or where nothing was tried of all that may be. Cost by suggestion that of the effect at all rows of the domains.
+    /// So many treatments to try at once. Each but the first is chosen as if those before it turned out as
+    /// expected, so that they are not all the same (Ginsbourger et al. 2010). What is best so far is the best
+    /// mean of what was tried, which noise does not flatter, or where nothing was tried of all that may be.
+    /// Cost by suggestion that of the effect at all rows of the domains.
     ///
     /// # Errors
-    /// [`Error::TooFew`], [`Error::Shape`] and [`Error::Parameter`] for domains and costs that cannot be; as [`Updated::at`].
+    /// [`Error::TooFew`], [`Error::Shape`] and [`Error::Parameter`] for domains and costs that cannot be; as
+    /// [`Updated::at`].
     pub fn suggest(&self, arms: &[Arm<'_>], count: usize) -> Result<Vec<Suggestion>> {
         let costs: Vec<f64> = arms.iter().flat_map(|arm| arm.costs.iter().copied()).collect();
         if let Some(bad) = costs.iter().find(|c| !(c.is_finite() && **c > 0.0)) {
@@ -96,7 +100,8 @@ impl Search {
         Ok(found)
     }
 
-    /// What is best so far, by its mean as believed: of what was tried, or where nothing was of all that may be. Cost as that of a suggestion.
+    /// What is best so far, by its mean as believed: of what was tried, or where nothing was of all that may
+    /// be. Cost as that of a suggestion.
     ///
     /// # Errors
     /// As [`suggest`](Self::suggest).

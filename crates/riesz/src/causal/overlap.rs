@@ -35,8 +35,8 @@ pub(super) struct Positivity {
     pub columns: Vec<usize>,
     /// Covariates of rows that stand for the population; `None` for the population's own.
     pub rows: Option<Table>,
-    /// Columns of mediators, of a front door: `overlap` is then that of these given the treatments, and a query asks
-    /// for the mediators that its treatments lead one to expect.
+    /// Columns of mediators, of a front door: `overlap` is then that of these given the treatments, and a
+    /// query asks for the mediators that its treatments lead one to expect.
     pub mediators: Option<Vec<Column>>,
 }
 

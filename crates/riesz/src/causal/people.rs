@@ -27,7 +27,8 @@ pub(super) struct People {
     pub covariates: Table,
     /// They add up to about 1.
     pub weights: Vec<f64>,
-    /// From 0 to 1: the share of the prior variance of who they are that is left open; `None` where they are as they are.
+    /// From 0 to 1: the share of the prior variance of who they are that is left open; `None` where they are
+    /// as they are.
     pub open: Option<f64>,
 }
 
@@ -38,7 +39,8 @@ impl People {
         Self { covariates: covariates.clone(), weights: vec![1.0 / count as f64; count], open: None }
     }
 
-    /// `of` is the kernel of the covariates of the study's rows, of which weights are a regression, by all rows or through so many landmarks.
+    /// `of` is the kernel of the covariates of the study's rows, of which weights are a regression, by all
+    /// rows or through so many landmarks.
     pub fn new(
         whom: &Whom,
         (treatments, others): (&Table, &Table),

@@ -1,4 +1,5 @@
-//! An effect, a contrast or a slope of it, treatment by treatment: for tables and curves, which need no joint covariance.
+//! An effect, a contrast or a slope of it, treatment by treatment: for tables and curves, which need no joint
+//! covariance.
 
 use std::fmt;
 
@@ -37,7 +38,8 @@ pub struct Pointwise {
 }
 
 impl Effect {
-    /// What is asked of the effect, at each row of treatments, with its own variance. Cost as [`at`](Self::at), some rows at a time.
+    /// What is asked of the effect, at each row of treatments, with its own variance. Cost as
+    /// [`at`](Self::at), some rows at a time.
     ///
     /// # Errors
     /// As [`Estimand::over`].
@@ -73,7 +75,8 @@ impl Pointwise {
         (0..self.mean.len()).map(|i| variance(i).sqrt()).collect()
     }
 
-    /// The ends of the interval of each: its mean and as many standard deviations as of a normal distribution.
+    /// The ends of the interval of each: its mean and as many standard deviations as of a normal
+    /// distribution.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a level that is not between 0 and 1.
@@ -148,7 +151,9 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
     Table::from_column_major(treatments.columns().to_vec(), rows.len(), values)
 }
 
-/// Treatments to show an effect at, of those that a study has: `count` doses (by habit [`USUAL_DOSES`]) at equal distances over the middle 95 % of them; all different doses where they are few, and all levels that are seen.
+/// Treatments to show an effect at, of those that a study has: `count` doses (by habit [`USUAL_DOSES`]) at
+/// equal distances over the middle 95 % of them; all different doses where they are few, and all levels that
+/// are seen.
 ///
 /// # Errors
 /// [`Error::Shape`] for several treatments: these have no usual order.

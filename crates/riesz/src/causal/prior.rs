@@ -17,9 +17,11 @@ pub enum Prior {
     FirstStudy,
     /// The mean, and `√(v(x) v(x')) + s² exp(-r²/2ℓ²)` with the variance v of the effect.
     RankOne,
-    /// As [`RankOne`](Self::RankOne), with the variance v that the last study leaves open: causal Bayesian optimisation (Aglietti et al. 2020), which takes what treatments do to mediators as known.
+    /// As [`RankOne`](Self::RankOne), with the variance v that the last study leaves open: causal Bayesian
+    /// optimisation (Aglietti et al. 2020), which takes what treatments do to mediators as known.
     Cbo,
-    /// A constant, which without trials is the mean outcome, and `s² exp(-r²/2ℓ²)`: nothing of the studies but the scale.
+    /// A constant, which without trials is the mean outcome, and `s² exp(-r²/2ℓ²)`: nothing of the studies
+    /// but the scale.
     Flat,
 }
 

@@ -1,7 +1,9 @@
-//! What the last study says of the outcome: Gaussian process regression around a constant that is not known either.
+//! What the last study says of the outcome: Gaussian process regression around a constant that is not known
+//! either.
 //!
-//! `t_i = β₀ + f₀(ỹ_i) + ε_i` with `f₀ ~ GP(0, k)`, `β₀ ~ N(mean of t, level)` and ε of variance `noise`. The constant is told apart from f₀, as an effect averages f₀ by weights that need
-//! not add up to 1, and β₀ is what it returns to where nothing is known.
+//! `t_i = β₀ + f₀(ỹ_i) + ε_i` with `f₀ ~ GP(0, k)`, `β₀ ~ N(mean of t, level)` and ε of variance `noise`. The
+//! constant is told apart from f₀, as an effect averages f₀ by weights that need not add up to 1, and β₀ is
+//! what it returns to where nothing is known.
 
 use super::normal::{drawn, size};
 use super::solver::Solver;
@@ -167,7 +169,8 @@ impl Process {
         self.solver.inverse()
     }
 
-    /// The mean squared error of the outcome for rows that are left out, where all rows are seen: residuals are `(V⁻¹t)_i / (V⁻¹)_ii`.
+    /// The mean squared error of the outcome for rows that are left out, where all rows are seen: residuals
+    /// are `(V⁻¹t)_i / (V⁻¹)_ii`.
     pub fn left_out_error(&self) -> f64 {
         let inverse = self.solver.inverse();
         let each = self.coef.iter().enumerate().map(|(i, own)| (own / inverse[(i, i)]).powi(2));

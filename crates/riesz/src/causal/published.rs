@@ -1,11 +1,16 @@
-//! The posteriors of an effect as they were published, beside which ours is to be seen (Chau 2023, chapter 4 and appendix B; with the corrections of docs/errata.md).
+//! The posteriors of an effect as they were published, beside which ours is to be seen (Chau 2023, chapter 4
+//! and appendix B; with the corrections of docs/errata.md).
 //!
-//! There f has the prior `GP(0, r)` with `r(y, y') = ∫ k(y, u) k(u, y') dν(u)`, so that it is an element of the space of k, and the embedding μ of where the first study leads the prior `k_Ω ⊗ r`. It is
-//! observed at the study's own mediators, with noise of covariance `λ r`. The effect is `⟨f, μ⟩`, of which mean and covariance have closed forms: over landmarks, the mediators of both studies (the
-//! source), or without any, by longer integrals (ours; what the source calls cumbersome). IMP is the part of the second study alone, BayesIME that of the first.
+//! There f has the prior `GP(0, r)` with `r(y, y') = ∫ k(y, u) k(u, y') dν(u)`, so that it is an element of
+//! the space of k, and the embedding μ of where the first study leads the prior `k_Ω ⊗ r`. It is observed at
+//! the study's own mediators, with noise of covariance `λ r`. The effect is `⟨f, μ⟩`, of which mean and
+//! covariance have closed forms: over landmarks, the mediators of both studies (the source), or without any,
+//! by longer integrals (ours; what the source calls cumbersome). IMP is the part of the second study alone,
+//! BayesIME that of the first.
 //!
-//! Three faults are of the model: f is believed to be 0 away from ν, so that bands narrow where nothing is known; ν's mass scales bands; and `r` of mediators is all but singular, so that the jitter
-//! counts. They are here to be compared with, not to be relied on.
+//! Three faults are of the model: f is believed to be 0 away from ν, so that bands narrow where nothing is
+//! known; ν's mass scales bands; and `r` of mediators is all but singular, so that the jitter counts. They
+//! are here to be compared with, not to be relied on.
 
 use super::effect::{Effect, Model, Told};
 use super::link::{Link, Outcome};
@@ -45,10 +50,12 @@ impl Default for Published {
 }
 
 impl Effect {
-    /// The effect of each row of treatments by a published posterior, with the hyper-parameters of this one. The outcome's constant counts as known, and so does who is in the studies. Cost (n + m)³ a draw.
+    /// The effect of each row of treatments by a published posterior, with the hyper-parameters of this one.
+    /// The outcome's constant counts as known, and so does who is in the studies. Cost (n + m)³ a draw.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Unused`] for three studies or more, for shared covariates, and for a normal measure of other kernels than Gaussian ones;
+    /// As [`Table::conform`]; [`Error::Unused`] for three studies or more, for shared covariates, and for a
+    /// normal measure of other kernels than Gaussian ones;
     /// [`Error::NotPositiveDefinite`].
     pub fn published(&self, how: &Published, treatments: &Table) -> Result<Told> {
         self.mixture(treatments, |model, treatments| {
@@ -75,7 +82,9 @@ impl Published {
             Outcome::Process(own) if !link.shares() && link.sees_rows() && own.sees_rows() => own,
             _ => {
                 let belongs =
-                    "two studies that share no covariates that the outcome depends on, and are fitted with as many landmarks as they have rows, or more".into();
+                    "two studies that share no covariates that the outcome depends on, and are fitted with \
+                     as many landmarks as they have rows, or more"
+                        .into();
                 return Err(Error::Unused { setting: "a published posterior".into(), belongs });
             }
         };

@@ -1,14 +1,17 @@
 //! What a query asks of a study, in terms of the kernel vector `k(X, x)` between the query and points.
 //!
-//! A study's rows Ω_i are of several blocks of columns, and their kernel is the product of the blocks'. A query takes some blocks at a point and the mean of others under a distribution:
-//! covariates as in the study (back-door), in another population, given some of them, or given the treatment that people took; treatments as they were, with what intercepts their
-//! effect as the query makes it (front-door). All of that is
+//! A study's rows Ω_i are of several blocks of columns, and their kernel is the product of the blocks'. A
+//! query takes some blocks at a point and the mean of others under a distribution: covariates as in the study
+//! (back-door), in another population, given some of them, or given the treatment that people took;
+//! treatments as they were, with what intercepts their effect as the query makes it (front-door). All of that
+//! is
 //!
 //! ```text
 //! Φ = T k(X, x)        F(x, x') = a k(x, x') + k(x, X) G k(X, x')
 //! ```
 //!
-//! with Φ the kernel of the query with the study's rows, and F of queries with each other, so that an effect is an expansion over X.
+//! with Φ the kernel of the query with the study's rows, and F of queries with each other, so that an effect
+//! is an expansion over X.
 
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
@@ -70,7 +73,8 @@ impl Reading {
         Self { turn: Turn::Diagonal(by), own, bend: None }
     }
 
-    /// The query is a point of one block, and the other is as in a population whose members count by `weights`: by its kernel between rows and members, and between members. Cost members².
+    /// The query is a point of one block, and the other is as in a population whose members count by
+    /// `weights`: by its kernel between rows and members, and between members. Cost members².
     pub fn of_members(with_rows: &Matrix, kernel: &Kernel, members: &Table, weights: &[f64]) -> Self {
         let rows: Vec<usize> = (0..members.rows()).collect();
         let own = |some: &[usize]| {
@@ -81,8 +85,9 @@ impl Reading {
         Self { turn: Turn::Diagonal(with_rows.matvec(weights)), own, bend: None }
     }
 
-    /// The query moves what intercepts the effect, M, whose distribution given the treatment is a regression on `queried` treatments with a ridge, and treatments are as they were, as `treatments` reads
-    /// them: by `W K_MM` (treatments of the regression × places) and `W K_MM Wᵀ`.
+    /// The query moves what intercepts the effect, M, whose distribution given the treatment is a regression
+    /// on `queried` treatments with a ridge, and treatments are as they were, as `treatments` reads them: by
+    /// `W K_MM` (treatments of the regression × places) and `W K_MM Wᵀ`.
     pub fn front_door(treatments: &Self, turned: &Matrix, mut around: Matrix) -> Self {
         around.data_mut().iter_mut().for_each(|v| *v *= treatments.own);
         let turn = treatments.turn.times(&turned.transpose());

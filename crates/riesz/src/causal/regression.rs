@@ -1,4 +1,5 @@
-//! Regressions of functions on rows: who people are by what is given of them, what intercepts an effect by treatments.
+//! Regressions of functions on rows: who people are by what is given of them, what intercepts an effect by
+//! treatments.
 
 use super::blocks::{self, Block};
 use super::solver::Solver;

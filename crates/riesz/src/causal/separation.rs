@@ -6,8 +6,8 @@ use super::graph::{Graph, Nodes};
 use crate::error::Result;
 
 impl Graph {
-    /// Whether the graph says that `a` and `b` are independent given `given` (d-separation, by Bayes ball in O(variables + arrows): Shachter 1998). Variables that are
-    /// given count on neither side.
+    /// Whether the graph says that `a` and `b` are independent given `given` (d-separation, by Bayes ball in
+    /// O(variables + arrows): Shachter 1998). Variables that are given count on neither side.
     ///
     /// # Errors
     /// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable).
@@ -15,7 +15,8 @@ impl Graph {
         Ok(self.separated(&self.places(a)?, &self.places(b)?, &self.places(given)?))
     }
 
-    /// A shortest path that leaves `a` and `b` dependent given `given`, as in `statin <- bmi -> volume`; `None` if they are d-separated.
+    /// A shortest path that leaves `a` and `b` dependent given `given`, as in `statin <- bmi -> volume`;
+    /// `None` if they are d-separated.
     ///
     /// # Errors
     /// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable).
@@ -32,10 +33,13 @@ impl Graph {
     }
 }
 
-/// A shortest path that is open given `given`, from a node of `from` to one of `to`; `None` where the two are d-separated. Nodes that are given count on neither side.
+/// A shortest path that is open given `given`, from a node of `from` to one of `to`; `None` where the two are
+/// d-separated. Nodes that are given count on neither side.
 ///
-/// The ball moves along arrows in either direction. At a node that is not given it goes on, unless it came and would leave against the arrows (a collider); at a collider it
-/// goes on where an effect of it is given. Each node is met at most once from above and once from below: O(nodes + arrows). A shortest such walk meets no node twice.
+/// The ball moves along arrows in either direction. At a node that is not given it goes on, unless it came
+/// and would leave against the arrows (a collider); at a collider it goes on where an effect of it is given.
+/// Each node is met at most once from above and once from below: O(nodes + arrows). A shortest such walk
+/// meets no node twice.
 fn path(graph: &Graph, from: &Nodes, to: &Nodes, given: &Nodes) -> Option<Vec<usize>> {
     let n = graph.nodes();
     let mask = |nodes: &Nodes| {

@@ -1,7 +1,10 @@
-//! Covariates that two studies share: the outcome depends on the mediators y and on w, which treatments do not move, and both studies know w.
+//! Covariates that two studies share: the outcome depends on the mediators y and on w, which treatments do
+//! not move, and both studies know w.
 //!
-//! An effect then averages `f(y, w_j)` over the people j of the first study, each with what the treatment does to someone with j's covariates z_j (w is among them). With k_y and k_w the factors of the
-//! outcome's kernel, ỹ, w̃ the last study's rows, `S = K_x ∘ K_z + λ` and C the columns of functionals over treatments, all is linear or quadratic in C:
+//! An effect then averages `f(y, w_j)` over the people j of the first study, each with what the treatment
+//! does to someone with j's covariates z_j (w is among them). With k_y and k_w the factors of the outcome's
+//! kernel, ỹ, w̃ the last study's rows, `S = K_x ∘ K_z + λ` and C the columns of functionals over treatments,
+//! all is linear or quadratic in C:
 //!
 //! ```text
 //! columns over ỹ, w̃:          Bᵀ C,   B = (S⁻¹ K_yỹ) ∘ (K_z K_ww̃)/n
@@ -9,7 +12,8 @@
 //! what the study leaves open:  a k(x, x') - Cᵀ G C,   a = Σ (K_z ∘ V)/n²,  G = S⁻¹ ∘ (K_z V K_z)/n²
 //! ```
 //!
-//! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)`, in two parts: of the means, and of what is open of f. Cost n³. Ours.
+//! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)`, in two parts: of the means, and of what is open of f. Cost
+//! n³. Ours.
 
 use super::process::Process;
 use crate::error::{Error, Result};
@@ -55,7 +59,8 @@ fn factors(kernel: &Kernel, rows: &Table, y: &[usize], w: &[usize]) -> Result<(K
     }
 }
 
-/// Kernels over groups of columns, each numbered by its own columns, whose product is `kernel` at rows. The first group that has columns has the scale; an empty group has the constant 1.
+/// Kernels over groups of columns, each numbered by its own columns, whose product is `kernel` at rows. The
+/// first group that has columns has the scale; an empty group has the constant 1.
 ///
 /// # Errors
 /// [`Error::Parameter`] with the words `allowed` for kernels that are no such product.
@@ -98,7 +103,8 @@ pub(super) fn split(
 const SOME: usize = 30;
 
 impl Shared {
-    /// By the covariates' kernel between rows, `S`, the outcome with the factors of its kernel, and rows of ν.
+    /// By the covariates' kernel between rows, `S`, the outcome with the factors of its kernel, and rows of
+    /// ν.
     pub fn new(
         of_covariates: &Matrix,
         factor: &Cholesky,

@@ -1,14 +1,15 @@
 //! Regressions on rows: by all of them, or, where they are many, through landmarks.
 //!
-//! With places P, which are all rows or few that stand for them, `K̂ = k(P, P)`, `K = k(P, rows)` and a query's `φ = k(P, query)`, rows count with the weights `E = φᵀW`, and they tell `φᵀQφ` of its
-//! variance:
+//! With places P, which are all rows or few that stand for them, `K̂ = k(P, P)`, `K = k(P, rows)` and a
+//! query's `φ = k(P, query)`, rows count with the weights `E = φᵀW`, and they tell `φᵀQφ` of its variance:
 //!
 //! ```text
 //! all rows     W = Q = (K + λ)⁻¹
 //! landmarks    D = λ + diag(k - KᵀK̂⁻¹K)     W = (K̂ + K D⁻¹Kᵀ)⁻¹ K D⁻¹     Q = K̂⁻¹ - (K̂ + K D⁻¹Kᵀ)⁻¹
 //! ```
 //!
-//! What landmarks leave unexplained of a row is noise of its own (FITC, Snelson and Ghahramani 2006): where there are no landmarks rows tell nothing, and where landmarks are the rows both are the same.
+//! What landmarks leave unexplained of a row is noise of its own (FITC, Snelson and Ghahramani 2006): where
+//! there are no landmarks rows tell nothing, and where landmarks are the rows both are the same.
 
 use super::low_rank::LowRank;
 use crate::error::Result;
@@ -44,7 +45,8 @@ impl Solver {
         Ok(Self::Rows(Cholesky::new(gram, what)?))
     }
 
-    /// Through landmarks, by their kernel with each other and with rows, and that of each row with itself. Cost n m² for n rows and m landmarks.
+    /// Through landmarks, by their kernel with each other and with rows, and that of each row with itself.
+    /// Cost n m² for n rows and m landmarks.
     pub fn landmarks(gram: Matrix, with_rows: Matrix, diagonal: &[f64], ridge: f64) -> Result<Self> {
         let (low, mut half) = LowRank::new(gram, with_rows, diagonal)?;
         let unexplained = low.mean_share(ridge);
@@ -103,7 +105,8 @@ impl Solver {
         }
     }
 
-    /// `W K Wᵀ` of a kernel between rows, by `W Kᵀ` with points: exact where these are all rows, and else of low rank.
+    /// `W K Wᵀ` of a kernel between rows, by `W Kᵀ` with points: exact where these are all rows, and else of
+    /// low rank.
     ///
     /// # Errors
     /// As [`LowRank::new`].
@@ -173,8 +176,9 @@ impl Solver {
         told
     }
 
-    /// Of new rows, as if they were seen by the same places: their covariance with queries (rows × queries), and their variances without noise. By the kernels of places with queries and with rows, of rows
-    /// with queries, and of rows with themselves.
+    /// Of new rows, as if they were seen by the same places: their covariance with queries (rows × queries),
+    /// and their variances without noise. By the kernels of places with queries and with rows, of rows with
+    /// queries, and of rows with themselves.
     pub fn of_rows(
         &self,
         phi: &Matrix,
@@ -229,7 +233,8 @@ mod tests {
     use super::*;
     use crate::linalg::{dot, lu_solve};
 
-    /// Against Gaussian conditioning on all rows, whose covariance with each other and with the query goes through landmarks but for gaps of their own.
+    /// Against Gaussian conditioning on all rows, whose covariance with each other and with the query goes
+    /// through landmarks but for gaps of their own.
     #[test]
     fn landmarks_condition_on_all_rows() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);

@@ -11,10 +11,12 @@ pub struct Standing {
     pub effective_rows: f64,
     /// `Σ E`: 1 where all is told by rows, less where it returns to the constant.
     pub mass: f64,
-    /// From 0 to 1: how much of the prior variance of who is asked about rows take away. 1 for all people of the study, or a population.
+    /// From 0 to 1: how much of the prior variance of who is asked about rows take away. 1 for all people of
+    /// the study, or a population.
     pub people: f64,
-    /// From 0 to 1: the share of these for whom such a treatment was near, within two standard deviations of what their covariates lead one to expect, or a level that these give at least 5 %. 1
-    /// where the effect is not averaged over covariates, or its numbers were given.
+    /// From 0 to 1: the share of these for whom such a treatment was near, within two standard deviations of
+    /// what their covariates lead one to expect, or a level that these give at least 5 %. 1 where the effect
+    /// is not averaged over covariates, or its numbers were given.
     pub overlap: f64,
 }
 
@@ -32,8 +34,9 @@ impl Standing {
         self.overlap += weight * other.overlap;
     }
 
-    /// Whether the studies tell it: the first, and those after it, take away half of the prior variance or more, as rows do of who is asked about, and for half of these such a treatment was
-    /// near. Elsewhere it is what the model makes of rows that are far away.
+    /// Whether the studies tell it: the first, and those after it, take away half of the prior variance or
+    /// more, as rows do of who is asked about, and for half of these such a treatment was near. Elsewhere it
+    /// is what the model makes of rows that are far away.
     pub fn supported(&self) -> bool {
         [self.resolved_by_first, self.resolved_by_rest, self.people, self.overlap]
             .iter()

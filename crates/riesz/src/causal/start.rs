@@ -11,7 +11,8 @@ const START_NOISE: f64 = 0.1;
 /// Where tuning of ridges starts.
 pub(super) const START_RIDGE: f64 = 0.1;
 
-/// A product over columns: Gaussian, with a length scale each that starts at the column's standard deviation, and for categories how alike two different ones are.
+/// A product over columns: Gaussian, with a length scale each that starts at the column's standard deviation,
+/// and for categories how alike two different ones are.
 pub(super) fn usual(x: &Table) -> Kernel {
     let numeric = |j: &usize| x.columns()[*j].kind == ColumnKind::Numeric;
     let (numbers, levels): (Vec<usize>, Vec<usize>) = (0..x.width()).partition(numeric);
@@ -35,7 +36,8 @@ pub(super) fn believed(parameter: Parameter, scale_is_free: bool) -> Coordinate 
     }
 }
 
-/// Of a regression of numbers with this variance what is tuned, and the process that has these hyper-parameters; the variance of its constant stays.
+/// Of a regression of numbers with this variance what is tuned, and the process that has these
+/// hyper-parameters; the variance of its constant stays.
 pub(super) fn of_numbers(
     x: &Table,
     variance: f64,

@@ -89,7 +89,8 @@ impl Studies {
                 Some(Shared::new(covariates, &factor, &common, &measure, process)?)
             }
             (Some(_), ..) => {
-                let allowed = "they are shared by the last study and the one that leads there, which is read through its covariates (back-door)";
+                let allowed = "they are shared by the last study and the one that leads there, which is \
+                               read through its covariates (back-door)";
                 return Err(Error::parameter(
                     "shared covariates",
                     format!("those of study {}", s + 1),
@@ -117,7 +118,8 @@ impl Studies {
     /// The effect by these numbers. Cost n³ for n rows of each study, or n m² through m landmarks.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`].
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`];
+    /// [`Error::NotPositiveDefinite`].
     pub fn effect(&self, parameters: &Parameters) -> Result<Effect> {
         self.check()?;
         sized(
@@ -156,7 +158,8 @@ fn intercepting(parameters: &StudyParameters) -> Result<(&Kernel, f64)> {
     Ok((kernel, *ridge))
 }
 
-/// By the kernels of treatments and of what intercepts the effect between places and rows, and the places of the latter.
+/// By the kernels of treatments and of what intercepts the effect between places and rows, and the places of
+/// the latter.
 fn front_door<'a>(
     regression: Solver,
     as_they_were: Reading,

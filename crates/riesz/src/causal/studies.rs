@@ -26,8 +26,8 @@ pub struct Study {
     pub route: Route,
     /// What carries the effect of treatments to the next study: columns that both have.
     pub mediators: Table,
-    /// Covariates that treatments do not move and on which the outcome depends, too: columns of the last study, and of the covariates of this one, which leads there and is read through
-    /// these (back-door).
+    /// Covariates that treatments do not move and on which the outcome depends, too: columns of the last
+    /// study, and of the covariates of this one, which leads there and is read through these (back-door).
     pub shared: Option<Table>,
 }
 

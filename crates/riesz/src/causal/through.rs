@@ -1,4 +1,5 @@
-//! Through which mediators an effect goes: the outcome is a function of these, and an effect a sum of that function over the rows of the first study.
+//! Through which mediators an effect goes: the outcome is a function of these, and an effect a sum of that
+//! function over the rows of the first study.
 
 use super::effect::{Effect, Model};
 use super::link::{Link, Outcome};
@@ -20,8 +21,9 @@ pub struct Through {
 }
 
 impl Effect {
-    /// The effect at treatments as sums over the mediators that the first study's rows have, by weight of the mixture. Shapley values of f at these rows, summed by the same weights, are what goes
-    /// through each mediator; they are linear in f (Shapley's axiom). Cost n³ each.
+    /// The effect at treatments as sums over the mediators that the first study's rows have, by weight of the
+    /// mixture. Shapley values of f at these rows, summed by the same weights, are what goes through each
+    /// mediator; they are linear in f (Shapley's axiom). Cost n³ each.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Unused`] where the outcome depends on covariates that studies share.

@@ -1,6 +1,8 @@
-//! How the numbers of an effect are chosen: by what the last study's rows say of its own, and then, study by study, by how well rows tell what the outcome is at their mediators.
+//! How the numbers of an effect are chosen: by what the last study's rows say of its own, and then, study by
+//! study, by how well rows tell what the outcome is at their mediators.
 //!
-//! The best numbers are too sure of themselves, and an effect is a mixture over draws of them: as few rows tell length scales apart, that widens bands by a sixth and more where rows are few.
+//! The best numbers are too sure of themselves, and an effect is a mixture over draws of them: as few rows
+//! tell length scales apart, that widens bands by a sixth and more where rows are few.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +28,8 @@ use crate::table::Table;
 /// How an effect is learnt.
 #[derive(Debug, Clone)]
 pub struct Fusion {
-    /// The effect is a mixture over so many draws of all kernels, noises and ridges; 0 for the best ones alone.
+    /// The effect is a mixture over so many draws of all kernels, noises and ridges; 0 for the best ones
+    /// alone.
     pub draws: usize,
     /// Seed of these.
     pub seed: u64,
@@ -34,8 +37,9 @@ pub struct Fusion {
     pub level: f64,
     /// Whether it counts who happens to be in the studies.
     pub adjustment: bool,
-    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None` for 500 where there are more than 3,000. Studies that share covariates that the outcome
-    /// depends on take all rows.
+    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None`
+    /// for 500 where there are more than 3,000. Studies that share covariates that the outcome depends on
+    /// take all rows.
     pub landmarks: Option<usize>,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,
@@ -50,7 +54,8 @@ impl Default for Fusion {
     }
 }
 
-/// Tuning starts at the columns' standard deviations as length scales, and at these divided by 2, 4 and 8: rough outcomes have several modes.
+/// Tuning starts at the columns' standard deviations as length scales, and at these divided by 2, 4 and 8:
+/// rough outcomes have several modes.
 const STARTS: [f64; 4] =
     [0.0, std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2, 3.0 * std::f64::consts::LN_2];
 
@@ -75,10 +80,13 @@ struct Likelihood<'a> {
 impl Fusion {
     /// Learns the effect.
     ///
-    /// Cost some hundred evaluations n³ for n rows of a study, at most 1,000 of which hyper-parameters are learnt from, and n³ a draw, or n m² through m landmarks; memory four n² numbers a draw and study, or n m.
+    /// Cost some hundred evaluations n³ for n rows of a study, at most 1,000 of which hyper-parameters are
+    /// learnt from, and n³ a draw, or n m² through m landmarks; memory four n² numbers a draw and study, or n
+    /// m.
     ///
     /// # Errors
-    /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant; [`Error::Parameter`] for more draws than memory holds; [`Error::Interrupted`].
+    /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant; [`Error::Parameter`] for
+    /// more draws than memory holds; [`Error::Interrupted`].
     pub fn fit(&self, studies: &Studies) -> Result<Effect> {
         studies.check()?;
         if !(self.level.is_finite() && self.level >= 0.0) {
@@ -150,7 +158,8 @@ impl Fusion {
         Ok((found.iter().map(|theta| at(theta)).collect(), effective))
     }
 
-    /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the best, or draws.
+    /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the
+    /// best, or draws.
     fn of_study(
         &self,
         (study, next): (&Study, &Table),
@@ -189,7 +198,8 @@ impl Fusion {
         Ok((found.iter().map(of).collect::<Result<_>>()?, effective))
     }
 
-    /// Parameters of kernels over blocks of columns, and of the ridge, by how well rows predict `h`, which has columns as of [`blocks::evidence`].
+    /// Parameters of kernels over blocks of columns, and of the ridge, by how well rows predict `h`, which
+    /// has columns as of [`blocks::evidence`].
     pub(super) fn of_blocks(
         &self,
         blocks: &[Block],
@@ -221,7 +231,8 @@ impl Fusion {
         self.drawn(&coordinates, seed, &likelihood)
     }
 
-    /// Hyper-parameters by an evidence and weak priors, the best, or draws in no order; and how many draws of their posterior itself would say as much.
+    /// Hyper-parameters by an evidence and weak priors, the best, or draws in no order; and how many draws of
+    /// their posterior itself would say as much.
     fn drawn(
         &self,
         coordinates: &[Coordinate],
@@ -263,7 +274,8 @@ impl Fusion {
     }
 }
 
-/// So many of weighted ones, each as often as its weight says, rounded up or down by chance (systematic resampling).
+/// So many of weighted ones, each as often as its weight says, rounded up or down by chance (systematic
+/// resampling).
 fn resampled<F: Clone>(fits: Vec<(f64, F)>, count: usize, shift: f64) -> Vec<F> {
     let (mut out, mut sum, mut k) = (Vec::new(), fits[0].0, 0);
     for place in 0..count {

@@ -109,8 +109,8 @@ impl Fusion {
         Ok((found.iter().map(of).collect(), effective))
     }
 
-    /// Which treatments the covariates before them lead one to expect, stage by stage; and which mediators of a front
-    /// door the treatments do.
+    /// Which treatments the covariates before them lead one to expect, stage by stage; and which mediators of
+    /// a front door the treatments do.
     fn positivity(&self, table: &SingleTable) -> Result<Vec<Positivity>> {
         let mut all = Vec::new();
         for stage in table.stages.iter().filter(|stage| !stage.treatments.is_empty()) {

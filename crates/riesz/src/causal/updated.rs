@@ -1,16 +1,21 @@
-//! What is believed of an effect once some treatments were tried: the effect that studies tell is the prior, and trials are what it is conditioned on.
+//! What is believed of an effect once some treatments were tried: the effect that studies tell is the prior,
+//! and trials are what it is conditioned on.
 //!
-//! With mean m and covariance κ of the effect, a discrepancy of the causal model, and noise of trials, `y = g(x) + e`,
+//! With mean m and covariance κ of the effect, a discrepancy of the causal model, and noise of trials,
+//! `y = g(x) + e`,
 //!
 //! ```text
 //! g ~ GP(m, κ + δ² exp(-r²/2ℓ²))        e ~ N(0, σ²)
 //! ```
 //!
-//! which is conditioned exactly. Of a mixture over hyper-parameters m and κ are the moments, so that trials move the draws' means as far as a linear predictor does. Each draw could instead be weighed
-//! by the likelihood of the trials; among a few draws one soon has all weight, and is as sure as if its numbers were known.
-//! Distances r are in ranges of the first study's treatments, with 1 between two levels. δ² is 5 % of the variance of the effect there; from the fourth trial on ℓ, a larger δ² and σ², where it is not given,
-//! maximise the evidence of all trials with weak log-normal priors, over a grid.
-//! Source: Chau 2023 (thesis), section 4.4; the discrepancy (Kennedy and O'Hagan 2001) is ours. Beside it are published priors, to be compared with.
+//! which is conditioned exactly. Of a mixture over hyper-parameters m and κ are the moments, so that trials
+//! move the draws' means as far as a linear predictor does. Each draw could instead be weighed by the
+//! likelihood of the trials; among a few draws one soon has all weight, and is as sure as if its numbers were
+//! known. Distances r are in ranges of the first study's treatments, with 1 between two levels. δ² is 5 % of
+//! the variance of the effect there; from the fourth trial on ℓ, a larger δ² and σ², where it is not given,
+//! maximise the evidence of all trials with weak log-normal priors, over a grid. Source: Chau 2023 (thesis),
+//! section 4.4; the discrepancy (Kennedy and O'Hagan 2001) is ours. Beside it are published priors, to be
+//! compared with.
 
 use super::effect::{Effect, Told};
 use super::prior::Prior;
@@ -76,12 +81,14 @@ pub struct Outlook {
 
 /// δ² of the variance of the effect.
 const DISCREPANCY: f64 = 0.05;
-/// What is taken before there are trials to tell: a quarter of the range, and 1 % of the variance of the effect.
+/// What is taken before there are trials to tell: a quarter of the range, and 1 % of the variance of the
+/// effect.
 const LENGTHSCALE: f64 = 0.25;
 const START_NOISE: f64 = 0.01;
 /// Trials from which on numbers are estimated.
 const ENOUGH: usize = 4;
-/// What is estimated: factors of the variances, by whether the stationary part is a discrepancy; length scales; noises.
+/// What is estimated: factors of the variances, by whether the stationary part is a discrepancy; length
+/// scales; noises.
 const LARGER: [f64; 3] = [1.0, 4.0, 16.0];
 const VARIANCES: [f64; 5] = [1.0, 0.25, 4.0, 0.0625, 16.0];
 const LENGTHSCALES: [f64; 9] = [0.25, 0.05, 0.075, 0.11, 0.17, 0.37, 0.55, 0.8, 1.2];
@@ -92,10 +99,12 @@ const SPREADS: [f64; 3] = [2.0, 1.0, 2.0];
 const ROWS: usize = 64;
 
 impl<'a> Updated<'a> {
-    /// Conditions the prior on trials. Cost for n of these and each number of the grid n³ besides that of the effect.
+    /// Conditions the prior on trials. Cost for n of these and each number of the grid n³ besides that of the
+    /// effect.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`]; [`Error::Parameter`] for outcomes that are not finite numbers and noises that are no variances.
+    /// As [`Table::conform`]; [`Error::Shape`]; [`Error::Parameter`] for outcomes that are not finite numbers
+    /// and noises that are no variances.
     pub fn new(effect: &'a Effect, trials: &Trials, prior: Prior) -> Result<Self> {
         let points = effect.treatments();
         let treatments = trials.treatments.conform(points.columns())?;
@@ -161,7 +170,8 @@ impl<'a> Updated<'a> {
         self.trials.treatments.columns()
     }
 
-    /// What is believed of these treatments. Cost for n trials and q rows O(n q (n + q)) besides that of the effect.
+    /// What is believed of these treatments. Cost for n trials and q rows O(n q (n + q)) besides that of the
+    /// effect.
     ///
     /// # Errors
     /// As [`Effect::at`].
@@ -191,7 +201,8 @@ impl<'a> Updated<'a> {
         Ok(Outlook { mean, covariance: left, standing: told.standing[n..].to_vec() })
     }
 
-    /// Means, standard deviations, and how the studies stand to each of these treatments, of which there may be many.
+    /// Means, standard deviations, and how the studies stand to each of these treatments, of which there may
+    /// be many.
     ///
     /// # Errors
     /// As [`at`](Self::at).

@@ -1,4 +1,5 @@
-//! What one more row of a study would be worth: how much of the variance of an effect it would take away, whatever it turns out to be.
+//! What one more row of a study would be worth: how much of the variance of an effect it would take away,
+//! whatever it turns out to be.
 
 use super::effect::{Effect, Model};
 use super::link::{Link, Outcome};
@@ -15,15 +16,21 @@ struct Sums {
 }
 
 impl Effect {
-    /// By how much one more row would lower the variance of sums `Σ_q by_sq g(x_q)`, effects or contrasts of effects at treatments (sums × treatments): sums × rows, for each of `rows`, which has the
-    /// columns that study number `study`, from 0, is told by (treatments and covariates of the first, mediators of others), but not what follows, which makes no difference.
+    /// By how much one more row would lower the variance of sums `Σ_q by_sq g(x_q)`, effects or contrasts of
+    /// effects at treatments (sums × treatments): sums × rows, for each of `rows`, which has the columns that
+    /// study number `study`, from 0, is told by (treatments and covariates of the first, mediators of
+    /// others), but not what follows, which makes no difference.
     ///
-    /// Hyper-parameters stay, and so do the covariates that are averaged over. Of study s it is the part [`Cause::Study(s)`](super::Cause::Study) and, for the first, the interaction that fall: a Gaussian
-    /// observation lowers a variance by the squared covariance with it over its own variance, `(E K̄(y, ỹ))² / (k̄(ỹ, ỹ) + σ²)` in the last study and `V r(x, ω)² / (r(ω, ω) + λ)` in others. Both equal
-    /// refits, by the same landmarks if there are any. Cost n² (rows + treatments) a draw of n rows, or landmarks.
+    /// Hyper-parameters stay, and so do the covariates that are averaged over. Of study s it is the part
+    /// [`Cause::Study(s)`](super::Cause::Study) and, for the first, the interaction that fall: a Gaussian
+    /// observation lowers a variance by the squared covariance with it over its own variance,
+    /// `(E K̄(y, ỹ))² / (k̄(ỹ, ỹ) + σ²)` in the last study and `V r(x, ω)² / (r(ω, ω) + λ)` in others. Both
+    /// equal refits, by the same landmarks if there are any. Cost n² (rows + treatments) a draw of n rows, or
+    /// landmarks.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`]; [`Error::Parameter`] for a study that is not there; [`Error::Unused`] for front doors and where the outcome depends on covariates that studies share.
+    /// As [`Table::conform`]; [`Error::Shape`]; [`Error::Parameter`] for a study that is not there;
+    /// [`Error::Unused`] for front doors and where the outcome depends on covariates that studies share.
     pub fn worth(&self, treatments: &Table, by: &Matrix, study: usize, rows: &Table) -> Result<Matrix> {
         let why = "one a row of treatments";
         sized("the weights of treatments", "columns", treatments.rows(), by.cols(), why)?;
@@ -78,7 +85,8 @@ impl Link {
             let sums = Sums { rows: rows_of, weights: self.solver.weights(&phi), constants };
             return self.outcome.worth(sums, study, rows);
         }
-        // Rows of the first study, by what its kernel makes of them with the query, with its points and with themselves.
+        // Rows of the first study, by what its kernel makes of them with the query, with its points and with
+        // themselves.
         let x = rows.conform(self.points.columns())?;
         let mut with_points = self.kernel.cross_gram(&self.points, &x);
         let mut own = self.kernel.diagonal(&x);
@@ -100,7 +108,8 @@ impl Link {
         Ok(self.row_lowers(&phi, with_query, &with_points, &own))
     }
 
-    /// By what points make of queries, and by the kernel of new rows with these, of points with them and of them with themselves.
+    /// By what points make of queries, and by the kernel of new rows with these, of points with them and of
+    /// them with themselves.
     fn row_lowers(&self, phi: &Matrix, with_query: Matrix, with_points: &Matrix, own: &[f64]) -> Matrix {
         let (crossed, mut left) = self.solver.of_rows(phi, with_points, with_query, own);
         left.iter_mut().for_each(|v| *v += self.ridge);

@@ -111,8 +111,9 @@ impl Suspicion {
                 front.left_out(&[column])
             ),
             Self::Dates { first } => format!(
-                "column '{column}' looks like dates written as whole numbers ({first}), whose differences are not \
-                 lengths of time: write days or months since some date, or give {} if they are names",
+                "column '{column}' looks like dates written as whole numbers ({first}), whose differences \
+                 are not lengths of time: write days or months since some date, or give {} if they are \
+                 names",
                 front.choice(column, "text")
             ),
             Self::FarAway { row, value, cells, distance } => {

@@ -8,7 +8,8 @@ const MARKS: [&str; 15] = [
     "#ref!", "#num!", "#name?",
 ];
 
-/// Whether a text stands for a missing value: an empty cell, `NA`, `N/A`, `NaN`, `null`, or an error of a spreadsheet.
+/// Whether a text stands for a missing value: an empty cell, `NA`, `N/A`, `NaN`, `null`, or an error of a
+/// spreadsheet.
 pub fn is_missing(text: &str) -> bool {
     text.is_empty() || text.len() <= 8 && MARKS.iter().any(|mark| text.eq_ignore_ascii_case(mark))
 }
@@ -21,8 +22,8 @@ pub struct MissingMarks {
 }
 
 impl MissingMarks {
-    /// Marks as they are written: `-9999`, `?`, `<5`. A number also matches other spellings of the same number, and
-    /// the same number in single precision, as rasters have it.
+    /// Marks as they are written: `-9999`, `?`, `<5`. A number also matches other spellings of the same
+    /// number, and the same number in single precision, as rasters have it.
     pub fn new<S: AsRef<str>>(marks: &[S]) -> Self {
         let texts: Vec<String> = marks.iter().map(|mark| trimmed(mark.as_ref()).to_string()).collect();
         let numbers =

@@ -1,7 +1,8 @@
-//! Column types of a table: numbers or categories. This is the one place that decides it, for the command line,
-//! Python and every file format.
+//! Column types of a table: numbers or categories. This is the one place that decides it, for the command
+//! line, Python and every file format.
 //!
-//! [`Profile`] counts what the cells of a column look like, [`Profile::decide`] says what the column is and why, and
+//! [`Profile`] counts what the cells of a column look like, [`Profile::decide`] says what the column is and
+//! why, and
 //! [`parse_number`] reads numbers as people write them. Whatever is not taken as it is written comes with a
 //! [`remark`](ColumnType::remark) for the user, and whatever is doubtful is refused as a [`Problem`].
 

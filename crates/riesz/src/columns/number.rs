@@ -31,11 +31,13 @@ impl DecimalMark {
 pub struct WrittenNumber<'t> {
     /// The number. It is infinite where the text names a number that doubles do not hold.
     pub value: f64,
-    /// The currency or unit beside the digits, `$` or `kg`. A percentage has the unit `%` and is not divided by 100.
+    /// The currency or unit beside the digits, `$` or `kg`. A percentage has the unit `%` and is not divided
+    /// by 100.
     pub unit: Option<&'t str>,
     /// Whether separators of thousands were left out.
     pub grouped: bool,
-    /// Whether a single mark before three digits, as in `83,425`, could be a separator of thousands and a decimal mark.
+    /// Whether a single mark before three digits, as in `83,425`, could be a separator of thousands and a
+    /// decimal mark.
     pub ambiguous: bool,
     /// Whether zeros stand in front of a whole number, as in the code `02139`.
     pub padded: bool,
@@ -74,9 +76,9 @@ pub fn trimmed(text: &str) -> &str {
 
 /// Reads a number; `None` where the text is none. Words such as `inf` and `nan` are no numbers.
 ///
-/// Accepted are signs of several code points, parentheses for negative amounts, one currency before the digits or one
-/// unit behind them, and separators of thousands: the other mark, spaces or apostrophes before groups of three digits
-/// (or of two before a last group of three, as in India).
+/// Accepted are signs of several code points, parentheses for negative amounts, one currency before the
+/// digits or one unit behind them, and separators of thousands: the other mark, spaces or apostrophes before
+/// groups of three digits (or of two before a last group of three, as in India).
 pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> {
     let text = trimmed(text);
     let starts_like_number = |c: char| c.is_ascii_digit() || "+-.".contains(c);
@@ -153,11 +155,15 @@ fn is_currency_symbol(c: char) -> bool {
 
 fn is_unit(text: &str) -> bool {
     let starts = |c: char| c.is_alphabetic() || is_currency_symbol(c) || "%\u{2030}\u{b0}".contains(c);
+    // `m2` and `tCO2e` are units, the `h30` of `1h30` is not.
+    let belongs = |c: char| {
+        c.is_alphabetic() || is_currency_symbol(c) || "23%\u{2030}\u{b0}\u{b2}\u{b3}/.\u{b7}^*'\"".contains(c)
+    };
+    let digit = |c: u8| c.is_ascii_digit();
     text.starts_with(starts)
         && text.chars().count() <= LONGEST_UNIT
-        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
-        // `m2` is a unit, `x1f` is not.
-        && !text.trim_end_matches(|c: char| c.is_ascii_digit()).contains(|c: char| c.is_ascii_digit())
+        && text.chars().all(belongs)
+        && !text.as_bytes().windows(2).any(|pair| digit(pair[0]) && digit(pair[1]))
 }
 
 /// The digits at the start of a text.
@@ -210,7 +216,7 @@ impl Digits {
             return None;
         }
         let exponent = exponent_length(&text[end..]);
-        plain.push_str(&text[end..end + exponent]);
+        plain.push_str(&text[end..end + exponent].replace(['d', 'D'], "e"));
         end += exponent;
         // More digits, or another mark, are no number's.
         let marks = [mark.character(), mark.other()];
@@ -233,10 +239,14 @@ impl Digits {
     }
 }
 
-/// Bytes of an exponent that the text begins with: `e3`, `E-12`.
+/// The number of bytes of an exponent at the start of the text: `e3`, `E-12`, and Fortran's `D+03`, whose sign tells it
+/// from a unit.
 fn exponent_length(text: &str) -> usize {
-    let Some(behind) = text.strip_prefix(['e', 'E']) else { return 0 };
+    let Some(behind) = text.strip_prefix(['e', 'E', 'd', 'D']) else { return 0 };
     let sign = usize::from(behind.starts_with(['+', '-']));
+    if sign == 0 && text.starts_with(['d', 'D']) {
+        return 0;
+    }
     match behind[sign..].bytes().take_while(u8::is_ascii_digit).count() {
         0 => 0,
         digits => 1 + sign + digits,

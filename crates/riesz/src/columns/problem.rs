@@ -87,8 +87,8 @@ impl Problem {
         matches!(self.kind, DecimalComma | NoDecimalComma | AmbiguousMark { .. } | MixedUnits { .. })
     }
 
-    /// One sentence about the column called `column`; `place` says where the cell is. `can_ignore` says whether leaving
-    /// the column out is a remedy.
+    /// One sentence about the column called `column`; `place` says where the cell is. `can_ignore` says
+    /// whether leaving the column out is a remedy.
     pub fn sentence(&self, column: &str, place: &str, front: FrontEnd, can_ignore: bool) -> String {
         let cell = &self.cell;
         let as_text = front.choice(column, "text");
@@ -98,28 +98,30 @@ impl Problem {
         };
         match &self.kind {
             ProblemKind::DecimalComma => format!(
-                "column '{column}' holds numbers with {} ({place} is '{cell}'): give {} (or {as_text} if they are \
-                 names)",
+                "column '{column}' holds numbers with {} ({place} is '{cell}'): give {} (or {as_text} if \
+                 they are names)",
                 if cell.contains(',') { "decimal commas" } else { "points between thousands" },
                 front.decimal(',')
             ),
             ProblemKind::NoDecimalComma => format!(
-                "column '{column}' holds numbers that are written without decimal commas ({place} is '{cell}'): give {}",
+                "column '{column}' holds numbers that are written without decimal commas ({place} is \
+                 '{cell}'): give {}",
                 front.decimal('.')
             ),
             ProblemKind::AmbiguousMark { fraction, thousands } => format!(
-                "column '{column}' holds numbers that can be read in two ways ({place} is '{cell}', which is \
-                 {fraction} or {thousands}): give {} and {}, or write the numbers without separators of thousands",
+                "column '{column}' holds numbers that can be read in two ways ({place} is '{cell}', which \
+                 is {fraction} or {thousands}): give {} and {}, or write the numbers without separators of \
+                 thousands",
                 front.decimal(if cell.contains(',') { ',' } else { '.' }),
                 front.choice(column, "number"),
             ),
             ProblemKind::Dates => format!(
-                "column '{column}' holds dates or times ({place} is '{cell}'): write it as numbers, days since \
-                 some date for example{ignored} (or {as_text} if they are names)"
+                "column '{column}' holds dates or times ({place} is '{cell}'): write it as numbers, days \
+                 since some date for example{ignored} (or {as_text} if they are names)"
             ),
             ProblemKind::MostlyNumbers => format!(
-                "column '{column}' holds numbers, but its {place} is '{cell}': correct it, give {} if it stands \
-                 for a missing value, or {as_text}{ignored}",
+                "column '{column}' holds numbers, but its {place} is '{cell}': correct it, give {} if it \
+                 stands for a missing value, or {as_text}{ignored}",
                 front.missing_mark(cell)
             ),
             ProblemKind::MixedUnits { other } => format!(

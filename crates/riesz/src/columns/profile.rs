@@ -9,8 +9,8 @@ use super::problem::{Problem, ProblemKind};
 pub struct NumberFormat {
     /// The decimal mark.
     pub mark: DecimalMark,
-    /// Whether a comma could be a decimal mark although `mark` is a point, as in files that separate columns by
-    /// semicolons and say nothing else.
+    /// Whether a comma could be a decimal mark although `mark` is a point, as in files that separate columns
+    /// by semicolons and say nothing else.
     pub comma_is_doubtful: bool,
 }
 
@@ -108,6 +108,8 @@ pub struct Profile {
     /// Cells that are no numbers, and among them those with a decimal comma, those that are numbers
     /// with a decimal point, dates, and truth values.
     texts: Count,
+    /// Texts that are mostly digits, but are neither numbers nor ranges of numbers: `120/80`, `'12`.
+    number_like: Count,
     decimal_commas: u64,
     written_with_points: Count,
     dates: u64,
@@ -205,6 +207,9 @@ impl Profile {
 
     fn add_word(&mut self, row: u64, text: &str) {
         self.texts.add(row, text, 0.0);
+        if is_number_like(text) {
+            self.number_like.add(row, text, 0.0);
+        }
         self.dates += u64::from(is_date(text));
         self.booleans += u64::from(is_boolean(text));
         match self.format.mark {
@@ -267,16 +272,12 @@ impl Profile {
         if self.booleans == self.rows - self.missing {
             return Ok(ColumnType::categories("truth values"));
         }
-        let mut found = ColumnType::categories("text");
-        if let Some((_, count)) = self.units.first()
-            && 2 * self.units.iter().map(|(_, c)| c.cells).sum::<u64>() >= count.cells
-        {
-            let example = count.first.as_ref().map_or("", |e| e.cell.as_str());
-            found.remark = Some(format!(
-                "its texts, some of which begin with numbers ('{example}'), are taken as categories"
-            ));
-        }
-        Ok(found)
+        let with_unit = self.units.first().and_then(|(_, count)| count.first.as_ref());
+        let number_like = self.number_like.first.as_ref().filter(|_| 2 * self.number_like.cells >= count);
+        let remark = with_unit.or(number_like).map(|example| {
+            format!("texts that hold numbers, such as '{}', are taken as categories", example.cell)
+        });
+        Ok(ColumnType { remark, ..ColumnType::categories("text") })
     }
 
     fn decide_numbers(&self) -> Result<ColumnType, Problem> {
@@ -287,8 +288,8 @@ impl Profile {
         if let Some(example) = &self.large.first {
             return Ok(ColumnType {
                 remark: Some(format!(
-                    "whole numbers such as {} are larger than 2^53 and would lose digits, so they are taken as \
-                     categories",
+                    "whole numbers such as {} are larger than 2^53 and would lose digits, so they are taken \
+                     as categories",
                     example.cell
                 )),
                 ..ColumnType::categories("whole numbers above 2^53, which would lose digits")
@@ -315,7 +316,8 @@ impl Profile {
                     let first = first.first.as_ref().map_or(String::new(), Example::shown);
                     return Ok(ColumnType {
                         remark: Some(format!(
-                            "numbers with different words behind them ('{first}', '{other}') are taken as categories"
+                            "numbers with different words behind them ('{first}', '{other}') are taken as \
+                             categories"
                         )),
                         ..ColumnType::categories("numbers in different units")
                     });
@@ -371,15 +373,34 @@ impl Profile {
         } else if self.format.mark == DecimalMark::Comma {
             return None;
         } else {
-            "signs and parentheses are read as minus"
+            "other notations of numbers are read"
         };
         Some(format!("{what}: '{}' is {}", example.cell, example.value))
     }
 }
 
+/// Whether a text is mostly digits. Ranges such as `18-24` and bounds such as `<18` and `65+`, which usually name groups,
+/// are not counted.
+fn is_number_like(text: &str) -> bool {
+    let is_range = |c: char| "-\u{2010}\u{2011}\u{2012}\u{2013}".contains(c);
+    let bound = text.starts_with(['<', '>', '\u{2264}', '\u{2265}']) || text.ends_with('+');
+    let range = text.split_once(is_range).is_some_and(|(a, b)| {
+        let number = |part: &str| part.trim().parse::<f64>().is_ok();
+        number(a) && number(b)
+    });
+    let digits = text.chars().filter(|c| c.is_numeric()).count();
+    let letters = text.chars().filter(|c| c.is_alphabetic()).count();
+    let first = text.trim_start_matches(|c: char| !c.is_alphanumeric()).chars().next();
+    !bound && !range && first.is_some_and(char::is_numeric) && digits > letters
+}
+
 /// Whether a whole number is written with digits that its double does not have.
 fn loses_digits(text: &str, value: f64) -> bool {
     let digits = text.trim_start_matches(['+', '-']);
+    let digits = digits
+        .split_once('.')
+        .filter(|(_, zeros)| zeros.bytes().all(|b| b == b'0'))
+        .map_or(digits, |(whole, _)| whole);
     digits.bytes().all(|b| b.is_ascii_digit()) && digits != value.abs().to_string()
 }
 
@@ -402,7 +423,8 @@ fn is_digits(text: &str, lengths: std::ops::RangeInclusive<usize>) -> bool {
     lengths.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether a text is a day: `2026-11-22`, `22.11.2026`, `11/22/26`, `22 Nov 2026`, `22-Nov-26`, `November 22, 2026`.
+/// Whether a text is a day: `2026-11-22`, `22.11.2026`, `11/22/26`, `22 Nov 2026`, `22-Nov-26`,
+/// `November 22, 2026`.
 fn is_day(text: &str) -> bool {
     let parts: Vec<&str> = text.split(['-', '/', '.', ' ', ',']).filter(|part| !part.is_empty()).collect();
     let [a, b, c] = parts[..] else { return false };
@@ -412,8 +434,8 @@ fn is_day(text: &str) -> bool {
     in_digits || in_words && (is_month_name(b) && number(a) || is_month_name(a) && number(b))
 }
 
-/// Whether a text is a month, quarter or week of a year: `2026-11`, `11/2026`, `Nov 2026`, `2026-Q4`, `Q4 2026`,
-/// `2026-W47`.
+/// Whether a text is a month, quarter or week of a year: `2026-11`, `11/2026`, `Nov 2026`, `2026-Q4`,
+/// `Q4 2026`, `2026-W47`.
 fn is_month(text: &str) -> bool {
     let Some((a, b)) = text.split_once(['-', '/', ' ']) else { return false };
     let year = |part: &str| is_digits(part, 4..=4) && (part.starts_with("19") || part.starts_with("20"));
@@ -449,7 +471,8 @@ fn is_month_name(text: &str) -> bool {
     text.len() >= 3 && MONTHS.iter().any(|month| month.starts_with(&text) || text == "sept")
 }
 
-/// Whether a text is a time of day or a duration: `10:30`, `10:30:15.5`, `10:30 AM`, `10:30:00+01:00`, `10:30Z`.
+/// Whether a text is a time of day or a duration: `10:30`, `10:30:15.5`, `10:30 AM`, `10:30:00+01:00`,
+/// `10:30Z`.
 fn is_time_of_day(text: &str) -> bool {
     let time = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ' || c == '.');
     let suffix = text[time.len()..].trim().to_lowercase().replace('.', "");
@@ -500,6 +523,22 @@ mod tests {
         for cells in [&["a", "b"][..], &["1", "x"], &["true", "FALSE", ""], &["18-24", "65+"]] {
             assert_eq!(categories(cells), None, "{cells:?}");
         }
+        assert_eq!(categories(&["<18", "18-24", "65+"]), None);
+    }
+
+    #[test]
+    fn texts_that_hold_numbers_come_with_a_remark() {
+        for cells in [
+            &["120/80", "130/85"][..],
+            &["'12", "'13"],
+            &["1h30", "2h15"],
+            &["\u{661}\u{665}", "\u{662}"],
+            &["$100.50-", "$3.20"],
+            &["4111 1111", "4111 1112"],
+        ] {
+            let remark = categories(cells).unwrap_or_else(|| panic!("{cells:?}"));
+            assert!(remark.contains("texts that hold numbers"), "{remark}");
+        }
     }
 
     #[test]
@@ -513,8 +552,9 @@ mod tests {
             (&["$6674", "$1,200"], "amounts in $ are read as numbers: '$6674' as 6674"),
             (&["6.1%", "8.5 %"], "percentages are read as numbers of per cent: '6.1%' as 6.1"),
             (&["62 kg", "63kg"], "amounts in kg are read as numbers: '62 kg' as 62"),
-            (&["(5)", "3"], "signs and parentheses are read as minus: '(5)' is -5"),
-            (&["\u{2212}5", "3"], "signs and parentheses are read as minus: '\u{2212}5' is -5"),
+            (&["(5)", "3"], "other notations of numbers are read: '(5)' is -5"),
+            (&["\u{2212}5", "3"], "other notations of numbers are read: '\u{2212}5' is -5"),
+            (&["1.5D+3", "2.5D-1"], "other notations of numbers are read: '1.5D+3' is 1500"),
             (&["0.1\0", "0.2\0"], "bytes of value 0 at the ends of 2 cells were left out"),
         ] {
             assert_eq!(numbers(cells).as_deref(), Some(remark));
@@ -525,6 +565,7 @@ mod tests {
     fn names_that_look_like_numbers_are_categories() {
         assert!(categories(&["02139", "10001"]).unwrap().contains("leading zeros"));
         assert!(categories(&["9007199254740993", "1"]).unwrap().contains("2^53"));
+        assert!(categories(&["12345678901234563.0", "1.0"]).unwrap().contains("2^53"));
         assert!(categories(&["1st", "2nd", "3rd"]).unwrap().contains("different words"));
         // A fraction says that the column measures something.
         assert_eq!(numbers(&["007", "1.5"]), None);

@@ -8,15 +8,18 @@ use crate::kernel::{Kernel, Units};
 use crate::linalg::Matrix;
 use crate::table::{ColumnKind, Table};
 
-/// The leave-one-out residuals of each column of `x` in a kernel ridge regression on `given`, whose kernel is [`default_kernel`] and whose
-/// ridge is the one with the least leave-one-out error over all columns, standardised. Cost O(n³).
+/// The leave-one-out residuals of each column of `x` in a kernel ridge regression on `given`, whose kernel is
+/// [`default_kernel`] and whose ridge is the one with the least leave-one-out error over all columns,
+/// standardised. Cost O(n³).
 ///
-/// An [`IndependenceTest`](super::IndependenceTest) of the residuals of X and of Y given Z asks whether X and Y depend on each other beyond Z, if
-/// Z acts on their means alone. Its level is only as good as the two regressions: what they leave of Z counts
-/// as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020 show that no test does without such an assumption).
+/// An [`IndependenceTest`](super::IndependenceTest) of the residuals of X and of Y given Z asks whether X and
+/// Y depend on each other beyond Z, if Z acts on their means alone. Its level is only as good as the two
+/// regressions: what they leave of Z counts as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3;
+/// Shah and Peters 2020 show that no test does without such an assumption).
 ///
 /// # Errors
-/// [`Error::Parameter`] for a categorical column of `x`; [`Error::Shape`] for tables of unequal length; those of
+/// [`Error::Parameter`] for a categorical column of `x`; [`Error::Shape`] for tables of unequal length; those
+/// of
 /// [`KernelRidge::fit`].
 pub fn residuals(x: &Table, given: &Table) -> Result<Table> {
     same_rows(given, x)?;

@@ -1,9 +1,10 @@
-//! HSIC as a sum over pairs of rows of X, weighted by the centred kernel between rows of Y, and its null distribution by permuting the rows of Y
-//! or by a wild bootstrap.
+//! HSIC as a sum over pairs of rows of X, weighted by the centred kernel between rows of Y, and its null
+//! distribution by permuting the rows of Y or by a wild bootstrap.
 //!
-//! Both estimators weigh a pair by `s (l(y_i, y_j) - a_i - a_j + m)`. Biased: a are the row means of the gram matrix L, m its mean, and
-//! s = 1/(n-1)², which is `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of L is 0, a its row sums over n - 2, m its sum over (n-1)(n-2), and
-//! s = 1/(n(n-3)) (Song, Smola, Gretton, Bedo and Borgwardt 2012, equation 5, sorted by the entries of K).
+//! Both estimators weigh a pair by `s (l(y_i, y_j) - a_i - a_j + m)`. Biased: a are the row means of the gram
+//! matrix L, m its mean, and s = 1/(n-1)², which is `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of L is 0, a
+//! its row sums over n - 2, m its sum over (n-1)(n-2), and s = 1/(n(n-3)) (Song, Smola, Gretton, Bedo and
+//! Borgwardt 2012, equation 5, sorted by the entries of K).
 
 use std::ops::Range;
 
@@ -146,7 +147,8 @@ impl Permuted<'_, '_> {
     }
 }
 
-/// `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads: gathering instructions take longer.
+/// `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads: gathering instructions
+/// take longer.
 fn gather(row: &[f64], places: &[u32], out: &mut [f64]) {
     let last = row.len() - 1;
     for (out, &j) in out.iter_mut().zip(places) {
@@ -235,8 +237,9 @@ impl Draws for Permuted<'_, '_> {
     }
 }
 
-/// A wild bootstrap of rows that depend on each other in time: weights `e_i e_j W_ij`, centred again, with a process e that forgets
-/// over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the second of their two processes and their V-statistic of a centred kernel).
+/// A wild bootstrap of rows that depend on each other in time: weights `e_i e_j W_ij`, centred again, with a
+/// process e that forgets over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the second of their two
+/// processes and their V-statistic of a centred kernel).
 pub(super) struct Wild<'c, 'k> {
     of: &'c Centred<'k>,
     /// Draw by draw, rows with padding.

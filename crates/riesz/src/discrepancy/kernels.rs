@@ -1,4 +1,5 @@
-//! The kernels that tests sum up: what of them is looked at, which are taken where none is given, and what of them sums do not see.
+//! The kernels that tests sum up: what of them is looked at, which are taken where none is given, and what of
+//! them sums do not see.
 
 use crate::error::Result;
 use crate::kernel::{
@@ -9,14 +10,15 @@ use crate::table::{Column, ColumnKind, Groups, Table};
 /// The factors, one a player, of the kernel that a test sums up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Factors {
-    /// Those of the kernel, centred under the sample and scaled, of which single players and pairs are looked at: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place
-    /// of `Π_j k_j`. What players and pairs contribute adds up and is not negative (but by chance, where the estimator is unbiased), so no
-    /// feature hides another, and one that is distributed alike has no value. A kernel without product form has no factors and is taken as it is, if nothing is
-    /// attributed.
+    /// Those of the kernel, centred under the sample and scaled, of which single players and pairs are looked
+    /// at: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place of `Π_j k_j`. What players and pairs contribute adds up
+    /// and is not negative (but by chance, where the estimator is unbiased), so no feature hides another, and
+    /// one that is distributed alike has no value. A kernel without product form has no factors and is taken
+    /// as it is, if nothing is attributed.
     #[default]
     Orthogonal,
-    /// Those of the kernel as it is (Mohammadi, Chau and Muandet 2025). A feature that differs strongly dims all others, which then have values around
-    /// 0 or below and p-values up to 1, whatever they show alone.
+    /// Those of the kernel as it is (Mohammadi, Chau and Muandet 2025). A feature that differs strongly dims
+    /// all others, which then have values around 0 or below and p-values up to 1, whatever they show alone.
     Product,
 }
 
@@ -33,9 +35,10 @@ impl Factors {
             .map(|(f, _)| f)
     }
 
-    /// The kernel between rows where none is given: with product factors [`default_kernel`]. With orthogonal ones a Gaussian over each
-    /// numeric column whose length scale is one and a half times the median distance between two values, and a factor of ½ where categories
-    /// differ; in a group of q numeric columns length scales are √q times as long.
+    /// The kernel between rows where none is given: with product factors [`default_kernel`]. With orthogonal
+    /// ones a Gaussian over each numeric column whose length scale is one and a half times the median
+    /// distance between two values, and a factor of ½ where categories differ; in a group of q numeric
+    /// columns length scales are √q times as long.
     ///
     /// # Errors
     /// As [`default_kernel`].
@@ -63,11 +66,13 @@ impl Factors {
     }
 }
 
-/// Length scales of orthogonal factors in median distances: shorter ones see differences of scale better, longer ones linear dependence.
+/// Length scales of orthogonal factors in median distances: shorter ones see differences of scale better,
+/// longer ones linear dependence.
 const WIDE: f64 = 1.5;
 
-/// The kernel between rows where none is given: a Gaussian over the standardised numeric columns whose one length scale is the median distance
-/// between two rows (up to 1000 of them), times a factor of ½ for every categorical column in which two rows differ.
+/// The kernel between rows where none is given: a Gaussian over the standardised numeric columns whose one
+/// length scale is the median distance between two rows (up to 1000 of them), times a factor of ½ for every
+/// categorical column in which two rows differ.
 ///
 /// If more than half of the pairs are alike the length scale is that of scikit-learn's `gamma="scale"`.
 ///
@@ -109,8 +114,9 @@ pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
     multiples.iter().map(times).collect()
 }
 
-/// The kernel but for functions of one argument, which weights that cancel row by row do not see: a linear factor that is a term by itself has its
-/// zero at the sample's means, and nothing is lost where these are far away.
+/// The kernel but for functions of one argument, which weights that cancel row by row do not see: a linear
+/// factor that is a term by itself has its zero at the sample's means, and nothing is lost where these are
+/// far away.
 pub(super) fn without_offsets(kernel: &Kernel, sample: &Table) -> Kernel {
     let mut kernel = kernel.clone();
     for term in &mut kernel.terms {

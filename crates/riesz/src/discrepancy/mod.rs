@@ -1,9 +1,11 @@
 //! What makes two samples differ, and what depends on what: MMD² and HSIC, tested and attributed to features.
 //!
-//! [`TwoSampleTest`] compares the rows of two tables by their maximum mean discrepancy, [`IndependenceTest`] asks by the Hilbert–Schmidt independence
-//! criterion whether the rows of one table depend on those of another. Both statistics are sums of a kernel over pairs of rows, and with an absent
-//! feature's factor replaced by 1 they are games, whose Shapley values say exactly how much each
-//! feature contributes (Mohammadi, Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every feature.
+//! [`TwoSampleTest`] compares the rows of two tables by their maximum mean discrepancy, [`IndependenceTest`]
+//! asks by the Hilbert–Schmidt independence criterion whether the rows of one table depend on those of
+//! another. Both statistics are sums of a kernel over pairs of rows, and with an absent feature's factor
+//! replaced by 1 they are games, whose Shapley values say exactly how much each feature contributes
+//! (Mohammadi, Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every
+//! feature.
 //! [`Factors`] says which factors: by default orthogonal ones, with which no feature hides another.
 //!
 //! ```
@@ -80,8 +82,8 @@ pub struct TestSettings {
     pub groups: Option<Groups>,
     /// Whether interactions of pairs of features are computed, in O(n² features²).
     pub interactions: bool,
-    /// Draws from the null distribution, up to 100,000; none gives no p-values. A p-value is at least 1/(draws + 1), and the draws take memory in
-    /// proportion to the rows.
+    /// Draws from the null distribution, up to 100,000; none gives no p-values. A p-value is at least
+    /// 1/(draws + 1), and the draws take memory in proportion to the rows.
     pub permutations: usize,
     /// Their seed.
     pub seed: u64,
@@ -109,8 +111,9 @@ impl Default for TestSettings {
 /// Do two samples come from the same distribution?
 #[derive(Debug, Clone, Default)]
 pub struct TwoSampleTest {
-    /// The kernels between rows: by default [`Factors::default_kernel`] of the pooled sample. Several make an aggregated test: the largest of their
-    /// studentised statistics counts, and its p-value allows for the choice.
+    /// The kernels between rows: by default [`Factors::default_kernel`] of the pooled sample. Several make an
+    /// aggregated test: the largest of their studentised statistics counts, and its p-value allows for the
+    /// choice.
     pub kernels: Vec<Kernel>,
     /// How MMD² is estimated.
     pub estimator: MmdEstimator,
@@ -124,8 +127,9 @@ pub enum Null {
     /// Permutations of the rows of Y: exact if rows are independent of each other.
     #[default]
     Permutation,
-    /// A wild bootstrap for rows that are a stationary time series: its process forgets over so many rows. Valid as the number of rows
-    /// grows, for the biased estimator (Chwialkowski, Sejdinovic and Gretton 2014).
+    /// A wild bootstrap for rows that are a stationary time series: its process forgets over so many rows.
+    /// Valid as the number of rows grows, for the biased estimator (Chwialkowski, Sejdinovic and Gretton
+    /// 2014).
     WildBootstrap(f64),
 }
 
@@ -136,8 +140,8 @@ pub struct IndependenceTest {
     pub kernels: Vec<Kernel>,
     /// The kernel between rows of Y, by default [`default_kernel`] of Y.
     pub target_kernel: Option<Kernel>,
-    /// Whether the estimator is unbiased (Song and others 2012, equation 5) rather than `tr(KHLH)/(n-1)²` (Gretton, Bousquet, Smola and
-    /// Schölkopf 2005).
+    /// Whether the estimator is unbiased (Song and others 2012, equation 5) rather than `tr(KHLH)/(n-1)²`
+    /// (Gretton, Bousquet, Smola and Schölkopf 2005).
     pub unbiased: bool,
     /// Where the null distribution comes from.
     pub null: Null,
@@ -176,7 +180,8 @@ pub struct OfKernel {
 /// What features contribute to a statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attributions {
-    /// Shapley values that add up to the statistic: one row, whose data are the sample's means and most frequent levels.
+    /// Shapley values that add up to the statistic: one row, whose data are the sample's means and most
+    /// frequent levels.
     pub explanation: Explanation,
     /// How they compare with the null distribution.
     pub significance: Option<Significance>,
@@ -184,11 +189,13 @@ pub struct Attributions {
     pub interactions: Option<Interactions>,
     /// What each feature shows alone, with orthogonal factors.
     pub alone: Option<Alone>,
-    /// What only three or more features show together, which no feature has a share in; with orthogonal factors of three features or more.
+    /// What only three or more features show together, which no feature has a share in; with orthogonal
+    /// factors of three features or more.
     pub beyond: Option<Beyond>,
 }
 
-/// What each feature shows by itself, whatever the others do: MMD² or HSIC of its own kernel factor, scaled to a mean of 1 on the diagonal.
+/// What each feature shows by itself, whatever the others do: MMD² or HSIC of its own kernel factor, scaled
+/// to a mean of 1 on the diagonal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alone {
     /// By player.
@@ -197,7 +204,8 @@ pub struct Alone {
     pub pvalues: Option<Vec<f64>>,
 }
 
-/// What only three or more features show together: the statistic of all orthogonal factors multiplied, less that of single features and of pairs.
+/// What only three or more features show together: the statistic of all orthogonal factors multiplied, less
+/// that of single features and of pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beyond {
     /// It.
@@ -216,8 +224,9 @@ impl Attributions {
     }
 }
 
-/// Shapley interaction values (players × players): off the diagonal half of the Shapley interaction index of the pair (Grabisch and Roubens
-/// 1999), on it what is left of the player's Shapley value. Rows add up to Shapley values, and all entries to the statistic.
+/// Shapley interaction values (players × players): off the diagonal half of the Shapley interaction index of
+/// the pair (Grabisch and Roubens 1999), on it what is left of the player's Shapley value. Rows add up to
+/// Shapley values, and all entries to the statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interactions {
     /// The values.
@@ -228,29 +237,32 @@ pub struct Interactions {
 
 /// Shapley values beside their distribution under the test's null hypothesis.
 ///
-/// The null hypothesis is that of the whole test: the samples come from one distribution, or X and Y are independent. `adjusted` controls the
-/// chance of naming any feature if it holds. Where it does not, a feature that is itself distributed alike can have a value other than 0, because Shapley
-/// values share out what features do together.
+/// The null hypothesis is that of the whole test: the samples come from one distribution, or X and Y are
+/// independent. `adjusted` controls the chance of naming any feature if it holds. Where it does not, a
+/// feature that is itself distributed alike can have a value other than 0, because Shapley values share out
+/// what features do together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Significance {
-    /// By feature, the chance of a value at least as large. One-sided: with product factors a value below those of the null distribution is no
-    /// finding about the feature, because the others dim what it shows.
+    /// By feature, the chance of a value at least as large. One-sided: with product factors a value below
+    /// those of the null distribution is no finding about the feature, because the others dim what it shows.
     pub pvalues: Vec<f64>,
-    /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall and Young 1993).
+    /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall
+    /// and Young 1993).
     pub adjusted: Vec<f64>,
     /// By feature, the middle 95 % of its values.
     pub bands: Vec<[f64; 2]>,
 }
 
 impl TwoSampleTest {
-    /// Compares the rows of `x` and of `z`, whose columns are matched by name. Cost O((n + m)² d), and for each draw O((n + m)²) per
-    /// feature; with blocks of q rows O((n + m) q) in place of the squares. Memory does not grow with the number of pairs.
+    /// Compares the rows of `x` and of `z`, whose columns are matched by name. Cost O((n + m)² d), and for
+    /// each draw O((n + m)²) per feature; with blocks of q rows O((n + m) q) in place of the squares. Memory
+    /// does not grow with the number of pairs.
     ///
     /// Exact level: under the null hypothesis the p-value is at most α with probability at most α.
     ///
     /// # Errors
-    /// [`Error::TooFew`], [`Error::UnknownColumn`], [`Error::WrongKind`]; [`Error::NotProduct`] for kernels that tie features together,
-    /// unless nothing is attributed; [`Error::Interrupted`].
+    /// [`Error::TooFew`], [`Error::UnknownColumn`], [`Error::WrongKind`]; [`Error::NotProduct`] for kernels
+    /// that tie features together, unless nothing is attributed; [`Error::Interrupted`].
     pub fn run(&self, x: &Table, z: &Table) -> Result<TestResult> {
         self.settings.check()?;
         let pooled = pooled(x, z)?;
@@ -298,12 +310,14 @@ impl TwoSampleTest {
 }
 
 impl IndependenceTest {
-    /// Asks whether row i of `x` depends on row i of `y`. Cost O(n² d), and for each draw O(n²) per feature. Memory
-    /// does not grow with the number of pairs, but for 8 n² bytes up to n = 4096 rows.
+    /// Asks whether row i of `x` depends on row i of `y`. Cost O(n² d), and for each draw O(n²) per feature.
+    /// Memory does not grow with the number of pairs, but for 8 n² bytes up to n = 4096 rows.
     ///
     /// # Errors
-    /// [`Error::Shape`] for tables of unequal length, [`Error::TooFew`], [`Error::Target`] for a `y` that does not vary; [`Error::Parameter`];
-    /// [`Error::NotProduct`] for kernels that tie features together, unless nothing is attributed; [`Error::Interrupted`].
+    /// [`Error::Shape`] for tables of unequal length, [`Error::TooFew`], [`Error::Target`] for a `y` that
+    /// does not vary; [`Error::Parameter`];
+    /// [`Error::NotProduct`] for kernels that tie features together, unless nothing is attributed;
+    /// [`Error::Interrupted`].
     pub fn run(&self, x: &Table, y: &Table) -> Result<TestResult> {
         self.settings.check()?;
         let n = x.rows();
@@ -411,8 +425,8 @@ impl TestSettings {
         let scores: Vec<Vec<f64>> = sums.iter().map(|s| s.studentised(0)).collect();
         let silent = |scores: &Vec<f64>| scores.len() > ENOUGH && scores.iter().all(|s| *s == 0.0);
         if scores.iter().all(silent) && sample.rows() > 3 && unlike_most(sample) > 1 {
-            let allowed = "one whose values differ by more than rounding between these rows; choose shorter length scales, or \
-                           standardise the columns";
+            let allowed = "one whose values differ by more than rounding between these rows; choose shorter \
+                           length scales, or standardise the columns";
             return Err(Error::parameter("kernel", question.kernels[0].formula(), allowed));
         }
         let adjusted = null::adjusted(&scores);
@@ -530,8 +544,8 @@ fn share(values: &[f64], indices: &[f64]) -> Matrix {
     out
 }
 
-/// A channel's p-value and its studentised scores. Where a kernel was chosen, what is observed is compared with the largest score that a draw has
-/// with any of them.
+/// A channel's p-value and its studentised scores. Where a kernel was chosen, what is observed is compared
+/// with the largest score that a draw has with any of them.
 fn scores(sums: &[Sums], chosen: usize, channel: usize) -> (f64, Vec<f64>) {
     let mut found = sums[chosen].studentised(channel);
     for other in sums {
@@ -551,8 +565,8 @@ fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
 /// Draws that cannot all be the same by chance.
 const ENOUGH: usize = 19;
 
-/// How many rows are unlike the rest, which are alike; 2 stands for more. Where it is 1, kernels are sums of a function of either row, which
-/// unbiased estimators take for constants.
+/// How many rows are unlike the rest, which are alike; 2 stands for more. Where it is 1, kernels are sums of
+/// a function of either row, which unbiased estimators take for constants.
 fn unlike_most(sample: &Table) -> usize {
     let unlike = |row: usize| {
         let differs = |&i: &usize| (0..sample.width()).any(|j| sample.column(j)[i] != sample.column(j)[row]);
@@ -561,7 +575,8 @@ fn unlike_most(sample: &Table) -> usize {
     (0..sample.rows().min(2)).map(unlike).min().unwrap_or(0)
 }
 
-/// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a level of both.
+/// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a
+/// level of both.
 ///
 /// # Errors
 /// As [`Table::conform`].
@@ -591,7 +606,8 @@ fn varies(y: &Table, unbiased: bool) -> Result<()> {
     let problem = match unlike_most(y) {
         0 => "is the same in all rows, so nothing can depend on it",
         1 if unbiased => {
-            "is the same in all rows but one, where unbiased estimates are always 0: take the biased estimator"
+            "is the same in all rows but one, where unbiased estimates are always 0: take the biased \
+             estimator"
         }
         _ => return Ok(()),
     };

@@ -1,8 +1,8 @@
 //! From draws of a null distribution to p-values, for one number or for many at once.
 
-/// The share of draws that are no smaller than what was observed, itself counted as one: `(1 + #{draws ≥ observed}) / (1 + draws)`. If the draws
-/// are exchangeable with what was observed, it is at most α with probability at most α, for any number of draws
-/// (Phipson and Smyth 2010).
+/// The share of draws that are no smaller than what was observed, itself counted as one:
+/// `(1 + #{draws ≥ observed}) / (1 + draws)`. If the draws are exchangeable with what was observed, it is at
+/// most α with probability at most α, for any number of draws (Phipson and Smyth 2010).
 ///
 /// Sums of the same numbers in another order differ by rounding: numbers within `tie` of each other are ties.
 pub(super) fn pvalue(observed: f64, draws: &[f64], tie: f64) -> f64 {
@@ -10,8 +10,9 @@ pub(super) fn pvalue(observed: f64, draws: &[f64], tie: f64) -> f64 {
     (1 + larger) as f64 / (1 + draws.len()) as f64
 }
 
-/// `(v - mean) / standard deviation` over what was observed and all draws, which leaves them exchangeable; zeros if they are all within `tie`.
-/// The observed one first. Draws within `tie` of it have the same score, so that scores need no tolerance.
+/// `(v - mean) / standard deviation` over what was observed and all draws, which leaves them exchangeable;
+/// zeros if they are all within `tie`. The observed one first. Draws within `tie` of it have the same score,
+/// so that scores need no tolerance.
 pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     let tied = |v: &f64| if (v - observed).abs() <= tie { observed } else { *v };
     let all: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
@@ -24,8 +25,9 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     vec![0.0; all.len()]
 }
 
-/// p-values adjusted for being many, by the step-down maximum (Westfall and Young 1993, algorithm 4.1): `scores[h]` holds the score of
-/// hypothesis h as observed and then in each draw. Draws keep the dependence between hypotheses.
+/// p-values adjusted for being many, by the step-down maximum (Westfall and Young 1993, algorithm 4.1):
+/// `scores[h]` holds the score of hypothesis h as observed and then in each draw. Draws keep the dependence
+/// between hypotheses.
 pub(super) fn adjusted(scores: &[Vec<f64>]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b][0].total_cmp(&scores[a][0]));
@@ -65,8 +67,8 @@ mod tests {
         assert_eq!(pvalue(4.0, &[1.0, 2.0, 3.0], 1e-12), 0.25);
     }
 
-    /// Against the definition: for the h-th most significant, the share of draws whose largest score among it and the less
-    /// significant ones reaches its own, made monotone.
+    /// Against the definition: for the h-th most significant, the share of draws whose largest score among it
+    /// and the less significant ones reaches its own, made monotone.
     #[test]
     fn the_step_down_follows_its_definition() {
         let scores =

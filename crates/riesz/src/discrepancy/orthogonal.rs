@@ -1,18 +1,21 @@
 //! Orthogonal factors, by which no feature dims another.
 //!
-//! With plain product kernels a feature that differs strongly lets all others look alike: its factor is small between the samples,
-//! and multiplies theirs. So each player's factor k is replaced by `1 + k̃`, with
+//! With plain product kernels a feature that differs strongly lets all others look alike: its factor is small
+//! between the samples, and multiplies theirs. So each player's factor k is replaced by `1 + k̃`, with
 //!
 //! `k̃(u, v) = (k(u, v) - m(u) - m(v) + M) / s`, `m(u) = E k(u, ·)`, `M = E m`, `s = E k(u, u) - M`,
 //!
-//! where the expectation is over rows that relabelling leaves alone. Now `Π_j (1 + k̃_j) = Σ_T Π_{j∈T} k̃_j`, and an absent factor 1 is an
-//! orthogonal projection: what a set T of players adds to MMD² or HSIC is a squared norm. A test looks at single players and at pairs, for
-//! sets of three and more would give values to bystanders, who are alike in both samples but depend on each other:
+//! where the expectation is over rows that relabelling leaves alone. Now `Π_j (1 + k̃_j) = Σ_T Π_{j∈T} k̃_j`,
+//! and an absent factor 1 is an orthogonal projection: what a set T of players adds to MMD² or HSIC is a
+//! squared norm. A test looks at single players and at pairs, for sets of three and more would give values to
+//! bystanders, who are alike in both samples but depend on each other:
 //!
-//! `φ_j = Σ W (k̃_j + ½ k̃_j Σ_{l≠j} k̃_l)`, which add up to the statistic `Σ W (Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l)`,
+//! `φ_j = Σ W (k̃_j + ½ k̃_j Σ_{l≠j} k̃_l)`, which add up to the statistic
+//! `Σ W (Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l)`,
 //!
-//! and what is left, `Σ W (Π_j (1 + k̃_j) - 1)` less the statistic, is one number. Sources: Durrande, Ginsbourger, Roustant and Carraro 2013
-//! (§3, centred kernels as a functional ANOVA); that orders one and two alone are tested is our own.
+//! and what is left, `Σ W (Π_j (1 + k̃_j) - 1)` less the statistic, is one number. Sources: Durrande,
+//! Ginsbourger, Roustant and Carraro 2013 (§3, centred kernels as a functional ANOVA); that orders one and
+//! two alone are tested is our own.
 
 use std::ops::Range;
 
@@ -130,8 +133,8 @@ impl Centred {
         let mean = reference.iter().map(|&i| means[i]).sum::<f64>() / count;
         let own = tiles.iter().flat_map(|(_, own, _)| own).sum::<f64>() / count;
         let largest = tiles.iter().map(|(_, _, largest)| *largest).fold(0.0, f64::max);
-        // A factor errs by some roundings, of which those for each unit of `-ln` count `-f ln f ≤ 1/e` times, and a sum by as many as were added
-        // to each other.
+        // A factor errs by some roundings, of which those for each unit of `-ln` count `-f ln f ≤ 1/e` times,
+        // and a sum by as many as were added to each other.
         let units = precision.units + precision.per_log;
         let sums = TOGETHER + reference.len() / TOGETHER + reference.len() / 4;
         let error = f64::EPSILON * (units + sums as f64) * largest.max(precision.top) + precision.tiny;
@@ -141,7 +144,8 @@ impl Centred {
     }
 }
 
-/// Channels of players: their values, what each shows alone, and what only three or more show together; the sum of the values stands first.
+/// Channels of players: their values, what each shows alone, and what only three or more show together; the
+/// sum of the values stands first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Channels {
     pub(super) players: usize,
@@ -198,7 +202,8 @@ fn add_orders<V: Simd>(terms: &Terms<'_>, channels: Channels, error: f64, out: &
             add(channels.alone(player), f);
             add(channels.value(player), f.fma::<V>(half, f));
         }
-        // Each k̃ errs by δ (1 + |k̃|), what is made of them by that times 1 + Σ|k̃|, and then there is rounding.
+        // Each k̃ errs by δ (1 + |k̃|), what is made of them by that times 1 + Σ|k̃|, and then there is
+        // rounding.
         let errors = Lanes::splat(error).mul::<V>(Lanes::splat(active.len() as f64).add::<V>(total));
         let rounding = Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing).mul::<V>(total);
         let bound = Lanes::ONE.add::<V>(total).mul::<V>(errors.add::<V>(rounding)).mul::<V>(*weight);
@@ -207,7 +212,8 @@ fn add_orders<V: Simd>(terms: &Terms<'_>, channels: Channels, error: f64, out: &
     }
 }
 
-/// What pairs of players show together, `Σ W k̃_j k̃_l`: with sets of up to two players the interaction index of Shapley values.
+/// What pairs of players show together, `Σ W k̃_j k̃_l`: with sets of up to two players the interaction index
+/// of Shapley values.
 pub(super) struct Couples {
     players: usize,
     /// Of a product of two k̃ and of sums of them.

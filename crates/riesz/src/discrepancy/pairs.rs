@@ -1,10 +1,11 @@
 //! All pairs of rows of a sample under a kernel: the kernel's value, and what each player adds to it.
 //!
-//! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)`, and with an absent factor replaced by 1 each pair is a term of a product game. So a
-//! pair has one *channel* for the kernel's value and one for the value of each player in that term (orthogonal factors have more:
-//! [`Channels`]), and everything that is asked is a weighted sum of channels over pairs: by the weights of the sample as it is, and
-//! by those of every draw from a null distribution. Pairs are made once, tile by tile, and serve all draws; memory does not grow with
-//! their number.
+//! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)`, and with an absent factor replaced by 1 each pair is a
+//! term of a product game. So a pair has one *channel* for the kernel's value and one for the value of each
+//! player in that term (orthogonal factors have more:
+//! [`Channels`]), and everything that is asked is a weighted sum of channels over pairs: by the weights of
+//! the sample as it is, and by those of every draw from a null distribution. Pairs are made once, tile by
+//! tile, and serve all draws; memory does not grow with their number.
 
 use std::ops::Range;
 
@@ -113,7 +114,8 @@ impl Tile<'_> {
 
 /// The weights of the sample as it is.
 pub(super) trait Weights: Sync {
-    /// `W_ij` for row i and the (padded) rows of a range; what it says of pairs that do not count does not matter.
+    /// `W_ij` for row i and the (padded) rows of a range; what it says of pairs that do not count does not
+    /// matter.
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]);
     /// A bound on the error of each, beside some units of rounding relative to it.
     fn error(&self) -> f64;
@@ -180,8 +182,9 @@ impl Sums {
     }
 }
 
-/// The pairs as a product game. With weights it is that of the statistic, which is one row; without, that of each row of the sample,
-/// whose points are the rows it is paired with and whose terms are multiplied by the pair's multiplicity alone.
+/// The pairs as a product game. With weights it is that of the statistic, which is one row; without, that of
+/// each row of the sample, whose points are the rows it is paired with and whose terms are multiplied by the
+/// pair's multiplicity alone.
 struct Tiles<'p> {
     pairs: &'p Pairs<'p>,
     /// Columns of a tile.
@@ -259,8 +262,8 @@ impl<'k> Pairs<'k> {
         self.more().map_or(1 + self.players, Channels::count)
     }
 
-    /// Sums over all pairs, in [`PARTS`] parts; draws are made of the first `drawn` channels. Cost O(n² d) and that of the draws.
-    /// Threads share columns; the sums do not depend on their number.
+    /// Sums over all pairs, in [`PARTS`] parts; draws are made of the first `drawn` channels. Cost O(n² d)
+    /// and that of the draws. Threads share columns; the sums do not depend on their number.
     ///
     /// # Errors
     /// [`Error::Interrupted`], [`Error::Overflow`].
@@ -301,8 +304,9 @@ impl<'k> Pairs<'k> {
         Ok(total)
     }
 
-    /// Interaction indices of all pairs of players with the sample's weights (see [`place`](crate::attribution::sets::place)), and a bound on the error of
-    /// each. Cost O(n² players²), in [`PARTS`] parts.
+    /// Interaction indices of all pairs of players with the sample's weights (see
+    /// [`place`](crate::attribution::sets::place)), and a bound on the error of each. Cost O(n² players²), in
+    /// [`PARTS`] parts.
     ///
     /// # Errors
     /// [`Error::Interrupted`], [`Error::Overflow`].
@@ -332,7 +336,8 @@ impl<'k> Pairs<'k> {
         Ok((total, error))
     }
 
-    /// Whole blocks of lanes around the pairs of row i, among some columns, that count; and their multiplicities.
+    /// Whole blocks of lanes around the pairs of row i, among some columns, that count; and their
+    /// multiplicities.
     fn counted(&self, i: usize, columns: &Range<usize>) -> (Range<usize>, Vec<f64>) {
         let n = self.points.rows();
         let from = i.max(columns.start) / LANES * LANES;
@@ -515,7 +520,8 @@ impl Reading for Summing<'_> {
             own.get_or_insert(size);
         }
         let own = own.unwrap_or(0.0);
-        // The players' values, whose error is known pair by pair, and the statistic, which can be much larger on its way.
+        // The players' values, whose error is known pair by pair, and the statistic, which can be much larger
+        // on its way.
         sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * own;
         // With everybody absent the weights' sum is left, which is 0 but for rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
@@ -537,8 +543,8 @@ fn finite(sums: &[f64]) -> Result<()> {
     Err(Error::Overflow { what: "the sum of the kernel over all pairs of rows".into(), remedy })
 }
 
-/// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0; that of their sizes, and that of the
-/// values' sizes.
+/// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0;
+/// that of their sizes, and that of the values' sizes.
 fn weigh(values: &[f64], weights: &[f64]) -> [f64; 3] {
     let mut lanes = [[0.0; LANES]; 3];
     let (v, w) = (values.as_chunks::<LANES>().0, weights.as_chunks::<LANES>().0);

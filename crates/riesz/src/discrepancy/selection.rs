@@ -1,4 +1,5 @@
-//! Features ranked by what a target depends on: by their exact Shapley values of HSIC, and by two well-known methods for comparison.
+//! Features ranked by what a target depends on: by their exact Shapley values of HSIC, and by two well-known
+//! methods for comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +22,17 @@ use crate::table::{Groups, Table};
 /// How features are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// By their Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2, who use [`Factors::Product`]).
+    /// By their Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2, who use
+    /// [`Factors::Product`]).
     #[default]
     Shapley,
-    /// By backward elimination with HSIC (BAHSIC: Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm 1): the tenth of the features whose
-    /// absence leaves the largest HSIC goes, again and again, with the length scale of those that are left.
+    /// By backward elimination with HSIC (BAHSIC: Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm
+    /// 1): the tenth of the features whose absence leaves the largest HSIC goes, again and again, with the
+    /// length scale of those that are left.
     Backward,
-    /// By HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5): a sparse non-negative combination of one centred, normalised gram matrix
-    /// a feature is fitted to that of the target; features rank in the order in which they enter as the penalty falls.
+    /// By HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5): a sparse non-negative
+    /// combination of one centred, normalised gram matrix a feature is fitted to that of the target; features
+    /// rank in the order in which they enter as the penalty falls.
     Lasso,
 }
 
@@ -48,16 +52,17 @@ impl Method {
 pub struct Ranking {
     /// The columns' numbers, best first.
     pub order: Vec<usize>,
-    /// By column: the Shapley value; the step at which it went, from 1 (backward); the coefficient as the last feature that was asked for
-    /// enters (lasso).
+    /// By column: the Shapley value; the step at which it went, from 1 (backward); the coefficient as the
+    /// last feature that was asked for enters (lasso).
     pub scores: Vec<f64>,
 }
 
-/// Ranks the columns of `x` by how much `y` depends on them, with default kernels unless others are given (only the Shapley method takes one for X, and
-/// looks at factors).
-/// The lasso's path ends once `wanted` features have entered; the rest rank by their own HSIC.
+/// Ranks the columns of `x` by how much `y` depends on them, with default kernels unless others are given
+/// (only the Shapley method takes one for X, and looks at factors). The lasso's path ends once `wanted`
+/// features have entered; the rest rank by their own HSIC.
 ///
-/// Cost O(n² d) for Shapley values; for the backward method as much times the number of steps, about 7 ln d; O(n² d²) for the lasso.
+/// Cost O(n² d) for Shapley values; for the backward method as much times the number of steps, about 7 ln d;
+/// O(n² d²) for the lasso.
 ///
 /// # Errors
 /// As [`IndependenceTest::run`]; [`Error::Parameter`] for a kernel with a method that takes none.

@@ -1,4 +1,5 @@
-//! Every draw of a null distribution against the same statistic computed from its weights, one pair after the other.
+//! Every draw of a null distribution against the same statistic computed from its weights, one pair after the
+//! other.
 
 use std::sync::atomic::AtomicBool;
 
@@ -19,7 +20,8 @@ fn sample(n: usize, seed: u64) -> Table {
     Table::from_rows(&rows).unwrap()
 }
 
-/// All channels of all draws against `Σ_ij W_ij v_ij`, where v is the sum of the players' values, `k(x_i, x_j) - 1`, and the statistic.
+/// All channels of all draws against `Σ_ij W_ij v_ij`, where v is the sum of the players' values,
+/// `k(x_i, x_j) - 1`, and the statistic.
 fn compare(
     table: &Table,
     mask: Mask,

@@ -1,7 +1,7 @@
 //! MMD² as a sum over pairs of the pooled sample, and its null distribution by relabelling.
 //!
-//! With a label `l_i` a row, every estimator weighs a pair by `c₀ + c₁ (l_i + l_j) + c₂ l_i l_j`, so all relabellings of a tile of pairs are
-//! one matrix product with the labels.
+//! With a label `l_i` a row, every estimator weighs a pair by `c₀ + c₁ (l_i + l_j) + c₂ l_i l_j`, so all
+//! relabellings of a tile of pairs are one matrix product with the labels.
 
 use std::ops::Range;
 
@@ -13,14 +13,17 @@ use crate::simd::LANES;
 /// How MMD² is estimated from n rows of the one and m of the other sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MmdEstimator {
-    /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation 3): its expectation is MMD², and it can be
-    /// negative.
+    /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation
+    /// 3): its expectation is MMD², and it can be negative.
     #[default]
     Unbiased,
-    /// Means over all pairs, a row with itself included (their equation 5): never negative, too large on average.
+    /// Means over all pairs, a row with itself included (their equation 5): never negative, too large on
+    /// average.
     Biased,
-    /// The mean over consecutive blocks of q ≥ 2 rows of each sample of `Σ_{i≠j} h(i, j) / (q (q - 1))`, where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j)
-    /// - k(z_i, x_j)` (Zaremba, Gretton and Blaschko 2013). Unbiased, in O(n q). Rows that fill no block are left out, and the order of rows matters.
+    /// The mean over consecutive blocks of q ≥ 2 rows of each sample of `Σ_{i≠j} h(i, j) / (q (q - 1))`,
+    /// where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j)
+    /// - k(z_i, x_j)` (Zaremba, Gretton and Blaschko 2013). Unbiased, in O(n q). Rows that fill no block are
+    ///   left out, and the order of rows matters.
     Block(usize),
 }
 
@@ -60,8 +63,9 @@ pub(super) fn arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Vec<us
 /// Rows by which orthogonal factors are centred where pairs are few, or the square root of their number.
 const CENTRING: usize = 1024;
 
-/// The numbers of the rows, as [`arrangement`] has them, that orthogonal factors are centred by: all; in blocks, for which that would
-/// take longer than the test, some, and with each the row that labels are exchanged with.
+/// The numbers of the rows, as [`arrangement`] has them, that orthogonal factors are centred by: all; in
+/// blocks, for which that would take longer than the test, some, and with each the row that labels are
+/// exchanged with.
 pub(super) fn reference(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
     match estimator {
         MmdEstimator::Unbiased | MmdEstimator::Biased => (0..rows).collect(),
@@ -81,7 +85,8 @@ impl Labels {
     pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
         let (labels, coefficients): (Vec<f64>, _) = match estimator {
             MmdEstimator::Unbiased | MmdEstimator::Biased => {
-                // The smaller sample has label 1: its pairs are few, and they alone have weights that are made of larger numbers.
+                // The smaller sample has label 1: its pairs are few, and they alone have weights that are
+                // made of larger numbers.
                 let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
                 let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
                 let (own, other) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
@@ -108,7 +113,8 @@ impl Labels {
         }
     }
 
-    /// Labels exchanged at random: all of them among all rows, or, in blocks, those of row i of the one and row i of the other sample.
+    /// Labels exchanged at random: all of them among all rows, or, in blocks, those of row i of the one and
+    /// row i of the other sample.
     pub(super) fn relabelled(&self, rows: usize, draws: usize, seed: u64) -> Relabelled<'_> {
         let mut random = Random::seed_from_u64(seed);
         let mut all = Vec::with_capacity(draws * self.labels.len());

@@ -24,15 +24,18 @@ pub struct Witness {
     pub levels: Option<Vec<String>>,
     /// The witness function there: positive where the first sample has more mass.
     pub values: Vec<f64>,
-    /// Its standard error, ± 1.96 of which hold the truth about 95 times in 100 or more, in small samples too.
+    /// Its standard error, ± 1.96 of which hold the truth about 95 times in 100 or more, in small samples
+    /// too.
     pub std_error: Vec<f64>,
 }
 
-/// The witness function of MMD along one column alone: the mean of `k_j(x, t)` over the first sample less that over the second (Gretton, Borgwardt, Rasch,
-/// Schölkopf and Smola 2012, §2.3), where all other factors of the kernel, by default [`default_kernel`], are 1. Cost O(n + m) a place.
+/// The witness function of MMD along one column alone: the mean of `k_j(x, t)` over the first sample less
+/// that over the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3), where all other factors
+/// of the kernel, by default [`default_kernel`], are 1. Cost O(n + m) a place.
 ///
 /// # Errors
-/// [`Error::UnknownColumn`], [`Error::TooFew`] for a sample of one row, and what [`TwoSampleTest::run`](super::TwoSampleTest::run) says of tables and kernels.
+/// [`Error::UnknownColumn`], [`Error::TooFew`] for a sample of one row, and what
+/// [`TwoSampleTest::run`](super::TwoSampleTest::run) says of tables and kernels.
 pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> Result<Witness> {
     for (what, rows) in [("the first sample", x.rows()), ("the second sample", z.rows())] {
         if rows < 2 {
@@ -82,7 +85,8 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
     Ok(Witness { column: column.into(), at, levels, values, std_error })
 }
 
-/// The mean of two numbers or more, whose variance is added to others. Those that were not drawn may lie as far apart as `range`.
+/// The mean of two numbers or more, whose variance is added to others. Those that were not drawn may lie as
+/// far apart as `range`.
 fn mean(values: &[f64], range: f64, variance: &mut Variance) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

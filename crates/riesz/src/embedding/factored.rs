@@ -25,8 +25,8 @@ pub(crate) struct FactoredMeans {
 enum Basis {
     /// The reference rows, and what is kept of the kernel between any two of them, column by column.
     Rows(Option<Vec<Vec<f64>>>),
-    /// Some of the reference rows. The kernel's factors are computed for each system: kept for all blocks they would be far larger than
-    /// the features of one.
+    /// Some of the reference rows. The kernel's factors are computed for each system: kept for all blocks
+    /// they would be far larger than the features of one.
     Landmarks(Table),
     /// As with landmarks, arguments are not kept.
     Features(Frequencies),
@@ -48,16 +48,18 @@ pub(crate) struct System {
 /// Rows that embeddings are conditioned on, whatever of them is given.
 pub(crate) struct Conditions {
     rows: Table,
-    /// By block, the kernel's factor between them and the basis, or what they add to the arguments of features.
+    /// By block, the kernel's factor between them and the basis, or what they add to the arguments of
+    /// features.
     kept: Option<Vec<Vec<f64>>>,
 }
 
 impl FactoredMeans {
-    /// Prepares embeddings given any of several blocks. Cost O(blocks · n²) for n reference rows, and nothing for landmarks and features,
-    /// or for one block.
+    /// Prepares embeddings given any of several blocks. Cost O(blocks · n²) for n reference rows, and nothing
+    /// for landmarks and features, or for one block.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for no landmarks or features, or factors that random features do not know; [`Error::Interrupted`].
+    /// [`Error::Parameter`] for no landmarks or features, or factors that random features do not know;
+    /// [`Error::Interrupted`].
     pub(crate) fn new(
         learnt: Learnt,
         approximation: Approximation,
@@ -205,14 +207,16 @@ impl FactoredMeans {
         Ok(())
     }
 
-    /// Blocks of reference rows: all at once where they are the features, else so many that what is computed of them stays small.
+    /// Blocks of reference rows: all at once where they are the features, else so many that what is computed
+    /// of them stays small.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let n = self.learnt.rows.rows();
         let length = if self.exact() { n.max(1) } else { BLOCK };
         (0..n).step_by(length).map(move |start| start..n.min(start + length))
     }
 
-    /// What the system of some blocks is solved for, size × rows; returns the lengths, by row, that rounding of it is relative to.
+    /// What the system of some blocks is solved for, size × rows; returns the lengths, by row, that rounding
+    /// of it is relative to.
     pub(crate) fn right(
         &self,
         at: &Conditions,
@@ -250,16 +254,17 @@ impl FactoredMeans {
         Ok(lengths)
     }
 
-    /// A bound on the length of the error of a solution, from the lengths of right side and solution: the backward error of a
-    /// Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace; the least eigenvalue is at least η), and that of factors that are
-    /// off by `units` roundings.
+    /// A bound on the length of the error of a solution, from the lengths of right side and solution: the
+    /// backward error of a Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace; the least
+    /// eigenvalue is at least η), and that of factors that are off by `units` roundings.
     pub(crate) fn solution_error(&self, system: &System, right: f64, solution: f64, units: f64) -> f64 {
         let u = f64::EPSILON / 2.0;
         let backward = ((3 * self.size() + 1) as f64 * 1.1 + units) * system.trace;
         u / self.learnt.ridge * (backward * solution + units * right)
     }
 
-    /// How many times longer than a solution the weights of the reference rows, over the roots of the rows' own, can be.
+    /// How many times longer than a solution the weights of the reference rows, over the roots of the rows'
+    /// own, can be.
     pub(crate) fn stretch(&self, system: &System) -> f64 {
         if self.exact() { 1.0 } else { system.trace.sqrt() }
     }
@@ -272,8 +277,9 @@ impl FactoredMeans {
         })
     }
 
-    /// Adds to `out` (size × k) what numbers by reference row (a block of rows × k) are worth in the system: their product with the
-    /// weights of the reference rows is its product with what the system was solved to.
+    /// Adds to `out` (size × k) what numbers by reference row (a block of rows × k) are worth in the system:
+    /// their product with the weights of the reference rows is its product with what the system was solved
+    /// to.
     pub(crate) fn project(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
         let weights = &self.learnt.weights[rows.clone()];
         let Some(features) = self.features(system, &rows) else {
@@ -290,7 +296,8 @@ impl FactoredMeans {
         sequential::add_product(out, features, &weighted, self.size());
     }
 
-    /// The same for numbers whose k of a row are next to one another (k × a block of rows), where the reference rows are not the features.
+    /// The same for numbers whose k of a row are next to one another (k × a block of rows), where the
+    /// reference rows are not the features.
     pub(crate) fn project_rows(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
         let Some(features) = self.features(system, &rows) else { return };
         let mut weighted = features.to_vec();

@@ -1,13 +1,15 @@
-//! Conditional mean embeddings through few features instead of all reference rows: `W_S(x) = diag(w) Φ_Sᵀ (Φ_S diag(w) Φ_Sᵀ + η I)⁻¹ φ_S(x)`
-//! with m features for n reference rows costs O(n m²) instead of O(n³).
+//! Conditional mean embeddings through few features instead of all reference rows:
+//! `W_S(x) = diag(w) Φ_Sᵀ (Φ_S diag(w) Φ_Sᵀ + η I)⁻¹ φ_S(x)` with m features for n reference rows costs O(n
+//! m²) instead of O(n³).
 
 use super::kernel::BlockKernel;
 use crate::error::{Error, Result};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::Table;
 
-/// Frequencies of random Fourier features: `√(2/m) cos(Σ_{j∈S} ω_ij x_j + b_i)` (Rahimi and Recht 2007), where ω_ij is drawn from the spectral
-/// density of the kernel's factor of column j, so that the features of a set of blocks use its columns alone.
+/// Frequencies of random Fourier features: `√(2/m) cos(Σ_{j∈S} ω_ij x_j + b_i)` (Rahimi and Recht 2007),
+/// where ω_ij is drawn from the spectral density of the kernel's factor of column j, so that the features of
+/// a set of blocks use its columns alone.
 pub(super) struct Frequencies {
     /// By block: its columns, and for each feature a frequency a column.
     blocks: Vec<Vec<(usize, Vec<f64>)>>,
@@ -36,7 +38,8 @@ impl Frequencies {
         self.shift.len()
     }
 
-    /// By block, what its columns add to each feature's argument: all features of the first row of `x`, then of the second, …
+    /// By block, what its columns add to each feature's argument: all features of the first row of `x`, then
+    /// of the second, …
     pub(super) fn arguments(&self, x: &Table) -> Vec<Vec<f64>> {
         let of_block = |columns: &Vec<(usize, Vec<f64>)>| {
             let mut out = vec![0.0; if columns.is_empty() { 0 } else { self.count() * x.rows() }];
@@ -66,6 +69,7 @@ impl Frequencies {
 }
 
 fn unknown(kernel: String) -> Error {
-    let allowed = "random features take products over columns whose spectral densities are known: use landmarks instead";
+    let allowed = "random features take products over columns whose spectral densities are known: use \
+                   landmarks instead";
     Error::parameter("kernel of the conditional mean embedding", kernel, allowed)
 }

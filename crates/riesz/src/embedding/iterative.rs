@@ -1,7 +1,9 @@
-//! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without a matrix of them in memory.
+//! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without a
+//! matrix of them in memory.
 //!
-//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`, whose least eigenvalue is at least η, so a solution that leaves the residual r
-//! is off by no more than ‖r‖ / η. The residual is computed anew when the iteration says that it is short enough.
+//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`, whose least eigenvalue is at least η, so a
+//! solution that leaves the residual r is off by no more than ‖r‖ / η. The residual is computed anew when the
+//! iteration says that it is short enough.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,7 +17,8 @@ use crate::linalg::sequential;
 use crate::stop;
 use crate::table::Table;
 
-/// How often an iteration starts again from a residual that was computed anew and found too long: rounding cannot be iterated away.
+/// How often an iteration starts again from a residual that was computed anew and found too long: rounding
+/// cannot be iterated away.
 const RESTARTS: usize = 3;
 
 /// Conditional mean embeddings that are solved for by iteration.
@@ -38,7 +41,8 @@ pub(crate) enum RightSides<'r> {
 
 /// Solutions of one system.
 pub(crate) struct Solved {
-    /// Right sides × reference rows, all right sides next to one another. Times the roots of the rows' weights they are weights of the rows.
+    /// Right sides × reference rows, all right sides next to one another. Times the roots of the rows'
+    /// weights they are weights of the rows.
     pub(crate) solution: Vec<f64>,
     /// The lengths of the solutions.
     pub(crate) lengths: Vec<f64>,
@@ -104,11 +108,12 @@ impl IterativeMeans {
         Ok(all)
     }
 
-    /// Solves the systems of a batch of sets of blocks for what `right` says of each, in steps that go over the pairs of reference
-    /// rows once for all. A product of factors is off by at most `units` roundings.
+    /// Solves the systems of a batch of sets of blocks for what `right` says of each, in steps that go over
+    /// the pairs of reference rows once for all. A product of factors is off by at most `units` roundings.
     ///
     /// # Errors
-    /// [`Error::NotConverged`] where the tolerance is not reached; [`Error::NotPositiveDefinite`] for kernels that are not;
+    /// [`Error::NotConverged`] where the tolerance is not reached; [`Error::NotPositiveDefinite`] for kernels
+    /// that are not;
     /// [`Error::Interrupted`].
     pub(crate) fn solve(
         &self,
@@ -162,7 +167,8 @@ impl IterativeMeans {
         let run = |((given, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<Nystrom>)| {
             let count = block.len() / n;
             let right = lengths(&block, count);
-            // Half of what is allowed, so that rounding of the residual, which is computed anew in the end, has room.
+            // Half of what is allowed, so that rounding of the residual, which is computed anew in the end,
+            // has room.
             let targets =
                 right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
             let first = |b, count| precondition(&preconditioner, b, count, stop);
@@ -172,7 +178,8 @@ impl IterativeMeans {
         all.into_par_iter().map(run).collect()
     }
 
-    /// Computes the residuals of the runs that seem to be done, and bounds on their errors; starts again where they are too large.
+    /// Computes the residuals of the runs that seem to be done, and bounds on their errors; starts again
+    /// where they are too large.
     fn check(
         &self,
         runs: &mut [Run<'_>],
@@ -205,8 +212,9 @@ impl IterativeMeans {
         Ok(())
     }
 
-    /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals: these are off by the rounding of sums
-    /// of n products whose sizes make a matrix no larger than its trace, and of the right side.
+    /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals: these
+    /// are off by the rounding of sums of n products whose sizes make a matrix no larger than its trace, and
+    /// of the right side.
     fn errors(&self, run: &Run<'_>, right: RightSides<'_>, left: &[f64], units: f64) -> Vec<f64> {
         let (n, u, ridge) = (self.roots.len(), f64::EPSILON / 2.0, self.learnt.ridge);
         let terms = 1.1 * n as f64 + units + 8.0;
@@ -298,7 +306,8 @@ impl Run<'_> {
     }
 }
 
-/// The inverse of `Φᵀ Φ + η I` up to the factor η, with `Φ = L⁻¹ K(landmarks, rows) D^½` and `K(landmarks, landmarks) = L Lᵀ`.
+/// The inverse of `Φᵀ Φ + η I` up to the factor η, with `Φ = L⁻¹ K(landmarks, rows) D^½` and
+/// `K(landmarks, landmarks) = L Lᵀ`.
 struct Nystrom {
     /// landmarks × rows
     features: Vec<f64>,
@@ -307,7 +316,8 @@ struct Nystrom {
 }
 
 impl Nystrom {
-    /// None if the kernel between landmarks is not positive definite even with a little on its diagonal; nothing is lost but steps.
+    /// None if the kernel between landmarks is not positive definite even with a little on its diagonal;
+    /// nothing is lost but steps.
     fn new(
         among: Vec<f64>,
         mut features: Vec<f64>,

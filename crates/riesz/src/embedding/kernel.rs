@@ -18,8 +18,9 @@ pub(crate) struct BlockKernel {
     kernel: Kernel,
     /// For each column the block that it is in, if any.
     owner: Vec<Option<usize>>,
-    /// One a block, 1 for blocks that it does not read, if the kernel is their product: given some blocks it is the product of theirs. Else
-    /// it ties blocks together, and given some of them it is taken to their columns.
+    /// One a block, 1 for blocks that it does not read, if the kernel is their product: given some blocks it
+    /// is the product of theirs. Else it ties blocks together, and given some of them it is taken to their
+    /// columns.
     factors: Option<Vec<Kernel>>,
 }
 
@@ -73,12 +74,14 @@ impl BlockKernel {
         Products { kernels: sets.iter().map(of).map(Cow::Owned).collect(), chosen }
     }
 
-    /// By block, its factor between the rows of `u` and each row of `x`, empty where it is 1; none if the kernel is no product of them.
+    /// By block, its factor between the rows of `u` and each row of `x`, empty where it is 1; none if the
+    /// kernel is no product of them.
     pub(crate) fn kept(&self, u: &Table, x: &Table, stop: &AtomicBool) -> Result<Option<Vec<Vec<f64>>>> {
         self.factors.as_ref().map(|kernels| kept(kernels, u, x, stop)).transpose()
     }
 
-    /// The kernel given some blocks, between the rows of `u` and each row of `x`, from what was [`kept`](Self::kept) of it.
+    /// The kernel given some blocks, between the rows of `u` and each row of `x`, from what was
+    /// [`kept`](Self::kept) of it.
     pub(crate) fn between(
         &self,
         kept: Option<&[Vec<f64>]>,
@@ -99,14 +102,15 @@ impl BlockKernel {
         own.max((12 * pieces + 8) as f64)
     }
 
-    /// Units of rounding that the kernel between a row of so many columns and the reference may be off besides, relative to its length: where
-    /// all of it is small, exponentials have large exponents.
+    /// Units of rounding that the kernel between a row of so many columns and the reference may be off
+    /// besides, relative to its length: where all of it is small, exponentials have large exponents.
     pub(crate) fn far(&self, width: usize, length: f64) -> f64 {
         if self.factors.is_none() { 0.0 } else { (14 + width) as f64 * (-length.ln()).clamp(0.0, DEEPEST) }
     }
 
-    /// `√(t k(x, x))` for each row of `x`, which rounding of the kernel between rows is relative to where it sums up terms that may cancel, and
-    /// t is such a number of the other rows (Cauchy and Schwarz). None for products of factors, which are rounded relative to themselves.
+    /// `√(t k(x, x))` for each row of `x`, which rounding of the kernel between rows is relative to where it
+    /// sums up terms that may cancel, and t is such a number of the other rows (Cauchy and Schwarz). None for
+    /// products of factors, which are rounded relative to themselves.
     pub(crate) fn reach(&self, given: &[bool], t: f64, x: &Table) -> Option<Vec<f64>> {
         self.factors.is_none().then(|| self.given(&[given]).diagonal(0, x).map(|k| (t * k).sqrt()).collect())
     }
@@ -150,7 +154,8 @@ impl<'k> Products<'k> {
         }
     }
 
-    /// A product between all rows of `u` and some of `v`: all rows of `u` with the first of `v`, then with the second, …
+    /// A product between all rows of `u` and some of `v`: all rows of `u` with the first of `v`, then with
+    /// the second, …
     pub(crate) fn fill(&self, product: usize, u: &Table, v: &Table, rows: Range<usize>, out: &mut [f64]) {
         let mut memory = Default::default();
         for (i, out) in rows.zip(out.chunks_exact_mut(u.rows().max(1))) {

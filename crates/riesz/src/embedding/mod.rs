@@ -1,11 +1,12 @@
 //! Conditional mean embeddings: what the rest of a row is like, given some of its columns.
 //!
-//! From reference rows `x_b` with weights `w_b` and a kernel `k_S` of the columns S that are given, the embedding of the rest of a
-//! row at `x` is the weighted sum of the reference rows with the weights
-//! `(K_S + η diag(1/w))⁻¹ k_S(x)`: a ridge regression on `x_S` whose targets are whole rows. With equal weights the ridge is `n η`.
-//! They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with `D = diag(w)`, which small weights do not upset. Given nothing, they are
-//! the weights of the reference rows: the mean embedding.
-//! Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic 2022 (RKHS-SHAP), §3.
+//! From reference rows `x_b` with weights `w_b` and a kernel `k_S` of the columns S that are given, the
+//! embedding of the rest of a row at `x` is the weighted sum of the reference rows with the weights
+//! `(K_S + η diag(1/w))⁻¹ k_S(x)`: a ridge regression on `x_S` whose targets are whole rows. With equal
+//! weights the ridge is `n η`. They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with
+//! `D = diag(w)`, which small weights do not upset. Given nothing, they are the weights of the reference
+//! rows: the mean embedding. Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic
+//! 2022 (RKHS-SHAP), §3.
 //!
 //! [`ConditionalMean`] is for one set of columns, [`ConditionalMeans`] for any of several blocks of columns.
 //!
@@ -80,13 +81,13 @@ impl Learnt {
 pub struct Weights {
     /// Reference rows × rows.
     pub matrix: Matrix,
-    /// For each row a bound on the length of the error of its weights: of rounding, and of what conjugate gradients left open; not of what
-    /// landmarks or random features leave out.
+    /// For each row a bound on the length of the error of its weights: of rounding, and of what conjugate
+    /// gradients left open; not of what landmarks or random features leave out.
     pub error: Vec<f64>,
 }
 
-/// Conditional mean embeddings of whole rows given any of some blocks of columns, which share what they can: where the kernel is a product
-/// over the blocks, its factors.
+/// Conditional mean embeddings of whole rows given any of some blocks of columns, which share what they can:
+/// where the kernel is a product over the blocks, its factors.
 pub struct ConditionalMeans {
     pub(crate) solver: Solver,
     centred: bool,
@@ -99,13 +100,15 @@ pub(crate) enum Solver {
 }
 
 impl ConditionalMeans {
-    /// Learns from reference rows with weights (by default equal; they are normalised), given any of `blocks`, lists of columns of `rows` that
-    /// have none in common. Cost O(blocks · n²) for n rows, nothing for landmarks, features and conjugate gradients, and that of
-    /// choosing a ridge where none is given: O(400³).
+    /// Learns from reference rows with weights (by default equal; they are normalised), given any of
+    /// `blocks`, lists of columns of `rows` that have none in common. Cost O(blocks · n²) for n rows, nothing
+    /// for landmarks, features and conjugate gradients, and that of choosing a ridge where none is given:
+    /// O(400³).
     ///
     /// # Errors
-    /// [`Error::Parameter`] for settings out of range, blocks that share columns or have others than those of the table, a kernel that is
-    /// given as a sum, or weights that are negative or all 0; [`Error::Shape`] unless there is a weight a row; [`Error::TooFew`] without rows;
+    /// [`Error::Parameter`] for settings out of range, blocks that share columns or have others than those of
+    /// the table, a kernel that is given as a sum, or weights that are negative or all 0; [`Error::Shape`]
+    /// unless there is a weight a row; [`Error::TooFew`] without rows;
     /// [`Error::Memory`]; [`Error::Interrupted`] soon after `stop` becomes true.
     pub fn fit(
         rows: &Table,
@@ -141,7 +144,8 @@ impl ConditionalMeans {
             return Err(Error::parameter(
                 "kernel of the conditional mean embedding",
                 kernel.formula(),
-                "it is one product of factors, of scale 1; leave it out for a Gaussian with the columns' median length scales",
+                "it is one product of factors, of scale 1; leave it out for a Gaussian with the columns' \
+                 median length scales",
             ));
         }
         let kernel = BlockKernel::new(kernel, rows.columns(), blocks);
@@ -193,13 +197,15 @@ impl ConditionalMeans {
         }
     }
 
-    /// The weights of the reference rows given those blocks that `given` says, at each row of `x`, whose columns are matched by name; those
-    /// that are not given are not looked at. Cost O(n³) and O(n²) a row, for landmarks and features O(n m²) and O(n m), for conjugate gradients
-    /// O(n²) a row and step. The sum over rows b of weights times `f(x_b)` estimates the mean of f.
+    /// The weights of the reference rows given those blocks that `given` says, at each row of `x`, whose
+    /// columns are matched by name; those that are not given are not looked at. Cost O(n³) and O(n²) a row,
+    /// for landmarks and features O(n m²) and O(n m), for conjugate gradients O(n²) a row and step. The sum
+    /// over rows b of weights times `f(x_b)` estimates the mean of f.
     ///
     /// # Errors
-    /// Those of [`Table::conform`]; [`Error::Parameter`] unless `given` has a word a block; [`Error::NotPositiveDefinite`] for a ridge that is too
-    /// small; [`Error::NotConverged`] for conjugate gradients; [`Error::Interrupted`] soon after `stop` becomes true.
+    /// Those of [`Table::conform`]; [`Error::Parameter`] unless `given` has a word a block;
+    /// [`Error::NotPositiveDefinite`] for a ridge that is too small; [`Error::NotConverged`] for conjugate
+    /// gradients; [`Error::Interrupted`] soon after `stop` becomes true.
     pub fn weights(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
         self.weights_by(&self.system(given, stop)?, given, x, stop)
     }
@@ -299,13 +305,14 @@ pub struct ConditionalMean {
 }
 
 impl ConditionalMean {
-    /// Learns from the conditioning columns `given` of reference rows with weights (by default equal; they are normalised). Where the ridge is
-    /// chosen, it is the one by which the same rows' columns in `target` are predicted best, as a Gaussian kernel with median length
-    /// scales sees them. Cost O(n³) for n rows, O(n m²) for landmarks and features, nothing for conjugate gradients.
+    /// Learns from the conditioning columns `given` of reference rows with weights (by default equal; they
+    /// are normalised). Where the ridge is chosen, it is the one by which the same rows' columns in `target`
+    /// are predicted best, as a Gaussian kernel with median length scales sees them. Cost O(n³) for n rows,
+    /// O(n m²) for landmarks and features, nothing for conjugate gradients.
     ///
     /// # Errors
-    /// As [`ConditionalMeans::fit`]; [`Error::Shape`] for a target of other rows; [`Error::TooFew`] if a ridge is to be chosen without a
-    /// target; [`Error::NotPositiveDefinite`] for a ridge that is too small.
+    /// As [`ConditionalMeans::fit`]; [`Error::Shape`] for a target of other rows; [`Error::TooFew`] if a
+    /// ridge is to be chosen without a target; [`Error::NotPositiveDefinite`] for a ridge that is too small.
     pub fn fit(
         given: &Table,
         weights: Option<&[f64]>,
@@ -353,8 +360,8 @@ impl ConditionalMean {
         self.means.ridge()
     }
 
-    /// The weights of the reference rows at each row of `x`, whose columns are matched by name. Cost a row O(n²), for landmarks and features
-    /// O(n m), for conjugate gradients O(n²) a step.
+    /// The weights of the reference rows at each row of `x`, whose columns are matched by name. Cost a row
+    /// O(n²), for landmarks and features O(n m), for conjugate gradients O(n²) a step.
     ///
     /// # Errors
     /// As [`ConditionalMeans::weights`].
@@ -363,11 +370,12 @@ impl ConditionalMean {
     }
 }
 
-/// Weights of `rows` rows that sum to 1, from those that are given or else equal ones. `whose` rows they are is said.
+/// Weights of `rows` rows that sum to 1, from those that are given or else equal ones. `whose` rows they are
+/// is said.
 ///
 /// # Errors
-/// [`Error::TooFew`] without rows; [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] if one is negative or not finite, or
-/// all are 0.
+/// [`Error::TooFew`] without rows; [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] if
+/// one is negative or not finite, or all are 0.
 pub(crate) fn normalised(weights: Option<&[f64]>, rows: usize, whose: &str) -> Result<Vec<f64>> {
     if rows == 0 {
         return Err(Error::TooFew { what: format!("the {whose}"), needed: 1, unit: "row is" });

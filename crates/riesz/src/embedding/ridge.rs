@@ -1,8 +1,9 @@
 //! The ridge that predicts left-out rows best.
 //!
-//! Leaving row i out, the squared distance between the embedding of what is to be predicted of it and its prediction is
-//! `[(I - H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K (K + η I)⁻¹`, for every η from one eigendecomposition of K, where both
-//! kernel matrices are multiplied by the square roots of the rows' weights from both sides; the squared distance then is weighted.
+//! Leaving row i out, the squared distance between the embedding of what is to be predicted of it and its
+//! prediction is `[(I - H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K (K + η I)⁻¹`, for every η from one
+//! eigendecomposition of K, where both kernel matrices are multiplied by the square roots of the rows'
+//! weights from both sides; the squared distance then is weighted.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -29,8 +30,8 @@ const NOTHING: f64 = 1e-3;
 /// Reference rows that are looked at: a random sample if there are more.
 const ROWS: usize = 400;
 
-/// The rows of tables that are looked at, each with what all rows like it weigh: a row whose like is left in would be predicted by
-/// remembering it.
+/// The rows of tables that are looked at, each with what all rows like it weigh: a row whose like is left in
+/// would be predicted by remembering it.
 fn rows(tables: &[&Table], weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>) {
     let key = |i: usize| -> Vec<u64> { tables.iter().flat_map(|t| t.row(i)).map(f64::to_bits).collect() };
     let (mut rows, mut own): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
@@ -48,7 +49,8 @@ fn rows(tables: &[&Table], weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>)
     (rows, own)
 }
 
-/// The η of the grid that predicts what is in no set of blocks best from what is in it, over random sets of all sizes.
+/// The η of the grid that predicts what is in no set of blocks best from what is in it, over random sets of
+/// all sizes.
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -86,7 +88,8 @@ pub(super) fn of_sets(
     best(drawn.par_iter().map(|[given, rest]| [gram(given), gram(rest)]), &own, stop)
 }
 
-/// The η of the grid that predicts the columns of `target`, which `target_kernel` reads, best from those of `given`.
+/// The η of the grid that predicts the columns of `target`, which `target_kernel` reads, best from those of
+/// `given`.
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -101,8 +104,8 @@ pub(super) fn of_target(
     best([[gram(given, kernel), gram(target, target_kernel)]].into_par_iter(), &own, stop)
 }
 
-/// The η of the grid with the smallest leave-one-out loss, relative to that of the mean embedding and averaged over pairs of kernel
-/// matrices, of what is given and of what is predicted.
+/// The η of the grid with the smallest leave-one-out loss, relative to that of the mean embedding and
+/// averaged over pairs of kernel matrices, of what is given and of what is predicted.
 fn best(
     pairs: impl IndexedParallelIterator<Item = [Matrix; 2]>,
     weights: &[f64],
@@ -119,13 +122,14 @@ fn best(
     Ok(GRID[best])
 }
 
-/// For each η of `ridges` how well reference rows are predicted without themselves: the weighted mean of the squared distance between what a
-/// row's embedding, learnt from the others, says of it and what it is, over that of the others' mean. `given` and `target` are the
-/// kernel matrices of what is given and of what is predicted; the rows' weights sum to 1. Cost O(n³) for each η.
+/// For each η of `ridges` how well reference rows are predicted without themselves: the weighted mean of the
+/// squared distance between what a row's embedding, learnt from the others, says of it and what it is, over
+/// that of the others' mean. `given` and `target` are the kernel matrices of what is given and of what is
+/// predicted; the rows' weights sum to 1. Cost O(n³) for each η.
 ///
 /// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow) for numbers that are not finite; [`Error::Interrupted`](crate::Error::Interrupted) soon
-/// after `stop` becomes true.
+/// [`Error::Overflow`](crate::Error::Overflow) for numbers that are not finite;
+/// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
 pub fn leave_one_out(
     given: &Matrix,
     target: &Matrix,

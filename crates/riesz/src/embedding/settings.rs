@@ -14,8 +14,8 @@ use crate::table::{ColumnKind, Table};
 pub enum Ridge {
     /// A given η > 0. It is multiplied by the number of reference rows.
     Fixed(f64),
-    /// The η of a grid from 1e-6 to 1 that predicts left-out reference rows best; where embeddings are given any of several blocks of
-    /// columns, over sets of blocks of all sizes.
+    /// The η of a grid from 1e-6 to 1 that predicts left-out reference rows best; where embeddings are given
+    /// any of several blocks of columns, over sets of blocks of all sizes.
     #[default]
     CrossValidated,
 }
@@ -24,10 +24,12 @@ pub enum Ridge {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approximation {
-    /// All reference rows, by a factorisation: O(n³) for each set of columns, and n² numbers for each block of columns and thread.
+    /// All reference rows, by a factorisation: O(n³) for each set of columns, and n² numbers for each block
+    /// of columns and thread.
     #[default]
     Exact,
-    /// All reference rows, by iteration: O(n² r) a step for r rows, and n · r numbers for each set of columns of a batch.
+    /// All reference rows, by iteration: O(n² r) a step for r rows, and n · r numbers for each set of columns
+    /// of a batch.
     ConjugateGradients(ConjugateGradients),
     /// The projection on so many of the reference rows, drawn at random (Nyström): O(n m²).
     Landmarks(usize),
@@ -35,17 +37,20 @@ pub enum Approximation {
     RandomFeatures(usize),
 }
 
-/// Preconditioned block conjugate gradients: the way to use more reference rows than fit into memory as matrices.
+/// Preconditioned block conjugate gradients: the way to use more reference rows than fit into memory as
+/// matrices.
 ///
-/// The right sides of all rows share their search directions, and the sets of columns of a batch share the kernel's factors, which
-/// are computed tile by tile in each step and not kept. The preconditioner is Nyström's. Sources: Rudi, Carratino and Rosasco 2017 (the
-/// preconditioner); O'Leary 1980, Ji and Li 2017 (blocks).
+/// The right sides of all rows share their search directions, and the sets of columns of a batch share the
+/// kernel's factors, which are computed tile by tile in each step and not kept. The preconditioner is
+/// Nyström's. Sources: Rudi, Carratino and Rosasco 2017 (the preconditioner); O'Leary 1980, Ji and Li 2017
+/// (blocks).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ConjugateGradients {
-    /// How far the weights of reference rows may be off, relative to what they are computed from: between 0 and 1. What is left of the
-    /// residual becomes part of each value's error bound.
+    /// How far the weights of reference rows may be off, relative to what they are computed from: between 0
+    /// and 1. What is left of the residual becomes part of each value's error bound.
     pub tolerance: f64,
-    /// Reference rows that the preconditioner is made of; none without one. It decides how many steps are taken, and no value.
+    /// Reference rows that the preconditioner is made of; none without one. It decides how many steps are
+    /// taken, and no value.
     pub landmarks: usize,
     /// Steps after which a set of columns is given up.
     pub iterations: usize,
@@ -62,16 +67,18 @@ impl Default for ConjugateGradients {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditioningKernel {
-    /// The model's own if it is one product over columns, all of them, of bounded factors; else a Gaussian with each column's median length
-    /// scale, and equality of categories.
+    /// The model's own if it is one product over columns, all of them, of bounded factors; else a Gaussian
+    /// with each column's median length scale, and equality of categories.
     #[default]
     Auto,
-    /// The model's own, of whatever form, taken to the columns that are given: a Matérn kernel of the distance over all columns becomes one
-    /// of the distance over these. For products over columns that is leaving out the others' factors; for other kernels it is
-    /// what is published (Chau, Hu, Gonzalez and Sejdinovic 2022, equation C.5). Its terms' scales are divided by their sum, so that a ridge
-    /// means the same whatever the scale.
+    /// The model's own, of whatever form, taken to the columns that are given: a Matérn kernel of the
+    /// distance over all columns becomes one of the distance over these. For products over columns that is
+    /// leaving out the others' factors; for other kernels it is what is published (Chau, Hu, Gonzalez and
+    /// Sejdinovic 2022, equation C.5). Its terms' scales are divided by their sum, so that a ridge means the
+    /// same whatever the scale.
     OwnFamily,
-    /// One product of factors, of scale 1. A factor that ties columns together is taken to those that are given.
+    /// One product of factors, of scale 1. A factor that ties columns together is taken to those that are
+    /// given.
     Given(Kernel),
 }
 
@@ -153,14 +160,16 @@ pub struct Conditioning {
     pub kernel: ConditioningKernel,
     /// What they are learnt through.
     pub approximation: Approximation,
-    /// Whether what is predicted is shrunk towards its mean over the reference (default), so that a model that says the same everywhere gives
-    /// nobody any value. The weights of reference rows sum to less than 1, and as published what is predicted is shrunk towards
-    /// the model's intercept, or 0 where there is no model.
+    /// Whether what is predicted is shrunk towards its mean over the reference (default), so that a model
+    /// that says the same everywhere gives nobody any value. The weights of reference rows sum to less than
+    /// 1, and as published what is predicted is shrunk towards the model's intercept, or 0 where there is no
+    /// model.
     pub centred: bool,
     /// Seed of landmarks, features, and of the sample that the ridge is chosen on.
     pub seed: u64,
-    /// Bytes of memory that may be taken: what would take more is refused beforehand, with [`Error::Memory`]. `None`, the
-    /// default, for no limit. A matter of the machine, and no part of a question's serialised form.
+    /// Bytes of memory that may be taken: what would take more is refused beforehand, with [`Error::Memory`].
+    /// `None`, the default, for no limit. A matter of the machine, and no part of a question's serialised
+    /// form.
     #[serde(skip)]
     pub memory: Option<u64>,
 }
@@ -178,8 +187,8 @@ impl Conditioning {
         Self { ridge: Ridge::Fixed(ridge), ..Self::default() }
     }
 
-    /// Refuses what would take more memory than there is: embeddings on so many reference rows given any of so many blocks of columns,
-    /// and `more` doubles beside them. `whose` they are is said.
+    /// Refuses what would take more memory than there is: embeddings on so many reference rows given any of
+    /// so many blocks of columns, and `more` doubles beside them. `whose` they are is said.
     ///
     /// # Errors
     /// [`Error::Memory`].

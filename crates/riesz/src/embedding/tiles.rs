@@ -1,4 +1,5 @@
-//! Products of kernels between the rows of two tables, tile by tile, several at once: what does not fit into memory.
+//! Products of kernels between the rows of two tables, tile by tile, several at once: what does not fit into
+//! memory.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -36,9 +37,9 @@ pub(crate) struct Tile<'t> {
 }
 
 impl Tiles<'_> {
-    /// Hands each tile to `visit`, with what belongs to its block of [`BLOCK`] rows of `v`: `own` has one for each, and comes back.
-    /// Each kernel is computed once for all products. Threads share blocks; a block's tiles come in order, product after product
-    /// and `u` from its start, whatever the number of threads.
+    /// Hands each tile to `visit`, with what belongs to its block of [`BLOCK`] rows of `v`: `own` has one for
+    /// each, and comes back. Each kernel is computed once for all products. Threads share blocks; a block's
+    /// tiles come in order, product after product and `u` from its start, whatever the number of threads.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
@@ -90,7 +91,8 @@ impl Tiles<'_> {
     }
 }
 
-/// For each block of rows its part of every product's numbers, of which a row has `width(product)` next to one another.
+/// For each block of rows its part of every product's numbers, of which a row has `width(product)` next to
+/// one another.
 pub(crate) fn blocks<N: AsMut<Vec<f64>>>(
     all: &mut [N],
     width: impl Fn(usize) -> usize,

@@ -1,5 +1,6 @@
-//! A model by parts of its columns that no factor of its kernel ties together, such as the two items of a duel: each term is a product of kernels, one a part, and
-//! support points that are alike in a part share what is found there. A model of duels of N items has N rows a part, however many its duels.
+//! A model by parts of its columns that no factor of its kernel ties together, such as the two items of a
+//! duel: each term is a product of kernels, one a part, and support points that are alike in a part share
+//! what is found there. A model of duels of N items has N rows a part, however many its duels.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -140,7 +141,8 @@ impl Parts {
     }
 }
 
-/// Outputs of many rows at once: where most pairs of two sides' rows have a coefficient, as those of landmarks, by a product of matrices.
+/// Outputs of many rows at once: where most pairs of two sides' rows have a coefficient, as those of
+/// landmarks, by a product of matrices.
 pub(crate) struct Predictor<'p> {
     parts: &'p Parts,
     /// By term, where tuples are most pairs: by output their coefficients, first × second rows.

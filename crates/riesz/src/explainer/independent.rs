@@ -1,9 +1,12 @@
-//! Games of parts that are independent of each other: absent columns of each part are drawn, or follow their distribution given the present ones, whatever the others' are.
+//! Games of parts that are independent of each other: absent columns of each part are drawn, or follow their
+//! distribution given the present ones, whatever the others' are.
 //!
-//! Where no factor ties columns of several parts together, a coalition's value is a sum over [tuples](crate::expansion::parts::Tuples) of support points' parts of products of means, one a part: all
-//! coalitions are valued, at a cost of the sum over parts of their reference rows, where every combination of reference rows would take their product.
-//! No fast exact way with many players is known, nor likely: with two parts whose columns belong to the same players it would count orthogonal pairs of bit vectors faster than
-//! the orthogonal-vectors conjecture allows.
+//! Where no factor ties columns of several parts together, a coalition's value is a sum over
+//! [tuples](crate::expansion::parts::Tuples) of support points' parts of products of means, one a part: all
+//! coalitions are valued, at a cost of the sum over parts of their reference rows, where every combination of
+//! reference rows would take their product. No fast exact way with many players is known, nor likely: with
+//! two parts whose columns belong to the same players it would count orthogonal pairs of bit vectors faster
+//! than the orthogonal-vectors conjecture allows.
 
 mod given;
 mod ground;
@@ -58,7 +61,8 @@ pub(super) struct Independent<'m> {
     on: Vec<usize>,
     /// The players who can be absent.
     active: Vec<usize>,
-    /// The outputs with nobody present; no numbers where columns are always present, and it depends on the row.
+    /// The outputs with nobody present; no numbers where columns are always present, and it depends on the
+    /// row.
     pub(super) base: Vec<f64>,
     recipe: Recipe,
     sets: Sets,
@@ -86,7 +90,8 @@ struct Seen<'g> {
     /// By view, the means of each product, and how far they are off.
     means: Vec<Vec<&'g [Lanes]>>,
     off: Vec<[f64; 2]>,
-    /// By view and row of its domain: what the kernel is on average, for the coalitions of the block that was [asked for](Independent::average) last.
+    /// By view and row of its domain: what the kernel is on average, for the coalitions of the block that was
+    /// [asked for](Independent::average) last.
     numbers: Vec<Vec<Lanes>>,
 }
 
@@ -116,7 +121,8 @@ impl<'m> Independent<'m> {
         let players = active.len();
         if players > PLAYERS {
             let allowed = format!(
-                "the game of independent parts values all coalitions of up to {PLAYERS} players: group columns, or give rows of all columns, combinations of the parts' rows, as one background"
+                "the game of independent parts values all coalitions of up to {PLAYERS} players: group \
+                 columns, or give rows of all columns, combinations of the parts' rows, as one background"
             );
             return Err(Error::parameter("number of players", players, allowed));
         }

@@ -57,8 +57,9 @@ pub(super) struct Side {
     pub(super) factors: Vec<f64>,
     /// The same of their sizes, where errors are relative to those.
     pub(super) sizes: Option<Vec<f64>>,
-    /// Products of factors, or nothing: node i is node 2i times node 2i + 1, and node P + k is factor k of P. With it the product of
-    /// a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros cost.
+    /// Products of factors, or nothing: node i is node 2i times node 2i + 1, and node P + k is factor k of P.
+    /// With it the product of a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros
+    /// cost.
     tree: Vec<f64>,
     /// Running sums over factors of their [`extent`] in the panel.
     extent: Vec<[f64; 2]>,
@@ -119,8 +120,8 @@ impl Side {
     }
 }
 
-/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product 0), and where they can be `large`
-/// `max(0, ln |f|)`.
+/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product 0), and where
+/// they can be `large` `max(0, ln |f|)`.
 pub(super) fn extent(factors: &[f64], large: bool) -> [f64; 2] {
     let least = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
     let most = if large { factors.iter().fold(1.0, |most: f64, f| most.max(f.abs())) } else { 1.0 };

@@ -65,8 +65,9 @@ impl<'m> Probabilities<'m> {
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
         let Some(link) = ProbabilityLink::of_model(model) else {
-            let allowed = "this model's outputs alone do not make probabilities: those of logistic regression and of \
-                           LIBSVM models with probA and probB do; explain a function that answers with probabilities";
+            let allowed = "this model's outputs alone do not make probabilities: those of logistic \
+                           regression and of LIBSVM models with probA and probB do; explain a function that \
+                           answers with probabilities";
             return Err(Error::parameter("probabilities", true, allowed));
         };
         let rows = match &question.game {
@@ -86,8 +87,9 @@ impl<'m> Probabilities<'m> {
         let recipe = Recipe::new(question.index, unions);
         let coalitions = few.then(|| Coalitions::new(recipe, groups.players().len()));
         if coalitions.is_none() && question.index != Index::Shapley {
-            let allowed = "probabilities of more than 13 features, of kernels with linear, polynomial or exponential \
-                           factors, and of three classes or more by pairwise coupling have Shapley values";
+            let allowed = "probabilities of more than 13 features, of kernels with linear, polynomial or \
+                           exponential factors, and of three classes or more by pairwise coupling have \
+                           Shapley values";
             return Err(Error::parameter("index", question.index, allowed));
         }
         let (products, base) = (Box::new(products), Vec::new());

@@ -41,7 +41,8 @@ use crate::unions::Tree;
 /// Rows explained together by one thread.
 const BATCH: usize = 16;
 
-/// Doubles of functionals that one thread has at a time, and parts of them that are done before they are put where they belong.
+/// Doubles of functionals that one thread has at a time, and parts of them that are done before they are put
+/// where they belong.
 const FUNCTIONALS: usize = 1 << 20;
 const TOGETHER: usize = 64;
 
@@ -65,10 +66,11 @@ pub(super) struct ByProducts<'m> {
     reach: (Vec<[f64; 2]>, Option<Vec<[f64; 2]>>),
     absent: Absent,
     panels: Vec<Panel>,
-    /// The absent side of each product and panel, where it is the same for all rows: one reference row, or means.
+    /// The absent side of each product and panel, where it is the same for all rows: one reference row, or
+    /// means.
     kept: Vec<Vec<Side>>,
-    /// Where the absent side is all 1, for each product and panel: the factors that are not 1 for a row of zeros. `None` if
-    /// they are so many that a list saves nothing.
+    /// Where the absent side is all 1, for each product and panel: the factors that are not 1 for a row of
+    /// zeros. `None` if they are so many that a list saves nothing.
     occupied: Vec<Vec<Option<Vec<u32>>>>,
     pub(super) base: Vec<f64>,
     /// Made when they are first asked for, where they save work.
@@ -103,7 +105,9 @@ impl<'m> ByProducts<'m> {
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
         if matches!(game, Game::Functional) && model.card.iter().any(|fact| fact.name == VANISHING) {
-            let allowed = "the model has support points where its kernel vanishes, as a utility that was learnt through landmarks has: ask for a game with a background, or fit without landmarks";
+            let allowed = "the model has support points where its kernel vanishes, as a utility that was \
+                           learnt through landmarks has: ask for a game with a background, or fit without \
+                           landmarks";
             return Err(Error::parameter("game", game.name(), allowed));
         }
         let (products, powers) = model.kernel.products_and_powers(model.columns(), &groups)?;
@@ -115,8 +119,9 @@ impl<'m> ByProducts<'m> {
             let (factor, columns) = power.told(model.columns());
             let exact = &Game::NAMES[1..4].join(", ");
             let allowed = format!(
-                "the factor {factor} ties the columns {columns} together, and an absent factor of 1 means nothing to it; given a background or a baseline its \
-                 values are exact (the games {exact}), and so they are here with these columns in one group"
+                "the factor {factor} ties the columns {columns} together, and an absent factor of 1 means \
+                 nothing to it; given a background or a baseline its values are exact (the games {exact}), \
+                 and so they are here with these columns in one group"
             );
             let told = Error::parameter("game", game.name(), allowed);
             PanelPower::new(power, (model, terms), &absent, &panels, &stop)?.ok_or(told)
@@ -181,7 +186,8 @@ impl<'m> ByProducts<'m> {
         Rounded { bounded: product.unbounded() == 0, by_size, always: same.then_some(far) }
     }
 
-    /// How product `t` is rounded between support points, reference rows and the row `x`, and what each factor is off besides.
+    /// How product `t` is rounded between support points, reference rows and the row `x`, and what each
+    /// factor is off besides.
     fn rounding(&self, t: usize, x: &[f64]) -> (Rounding, Vec<f64>) {
         let (product, width) = (&self.products[t], self.model.points.width());
         let mut reach = Reach { u: self.reach.0.clone(), v: x.iter().map(|v| [*v; 2]).collect() };
@@ -363,7 +369,8 @@ impl<'m> ByProducts<'m> {
         let subsets = recipe.subsets(p);
         let sets = subsets.as_ref().map_or(p, Vec::len);
         for (g, (bound, own)) in bound.iter_mut().zip(values.chunks_exact(sets)).enumerate() {
-            // The base value begins with the intercept, the prediction ends with it; and the residual sums up the values.
+            // The base value begins with the intercept, the prediction ends with it; and the residual sums up
+            // the values.
             let ends = predictions.data()[g].abs() + self.base[g % m].abs();
             let intercept = (self.panels.len() + 4) as f64 * self.model.intercept[g % m].abs();
             let sum = (sets + 2) as f64 * own.iter().map(|v| v.abs()).sum::<f64>();
@@ -391,7 +398,8 @@ impl<'m> ByProducts<'m> {
         })
     }
 
-    /// For each of `players`, `out[i][r]`: what a coefficient 1 of support point i would add to its value in row r.
+    /// For each of `players`, `out[i][r]`: what a coefficient 1 of support point i would add to its value in
+    /// row r.
     pub(super) fn functionals(
         &self,
         rows: &Table,

@@ -1,10 +1,11 @@
 //! How far values can move when a row moves a little: a bound for every row, from the norm of the model.
 //!
-//! A coalition's value is an inner product of the model's function f with `ψ_S(x) ⊗ μ`, where μ embeds what absent features are. If x
-//! moves to x', `|v_x(S) - v_x'(S)| ≤ ‖f‖ ‖ψ_S(x) - ψ_S(x')‖ ‖μ‖`, and a Shapley value, which weighs differences of two coalitions
-//! with weights that sum to 1, moves by twice as much at most. Under the observational game μ depends on x too, through an
-//! operator of norm at most `1/(2√η)`. The constants are those that the triangle inequality gives; the paper's (Chau, Hu, Gonzalez
-//! and Sejdinovic 2022, Theorem 6) are smaller by √2 and rest on a step that does not hold.
+//! A coalition's value is an inner product of the model's function f with `ψ_S(x) ⊗ μ`, where μ embeds what
+//! absent features are. If x moves to x', `|v_x(S) - v_x'(S)| ≤ ‖f‖ ‖ψ_S(x) - ψ_S(x')‖ ‖μ‖`, and a Shapley
+//! value, which weighs differences of two coalitions with weights that sum to 1, moves by twice as much at
+//! most. Under the observational game μ depends on x too, through an operator of norm at most `1/(2√η)`. The
+//! constants are those that the triangle inequality gives; the paper's (Chau, Hu, Gonzalez and Sejdinovic
+//! 2022, Theorem 6) are smaller by √2 and rest on a step that does not hold.
 
 use crate::error::{Error, Result, listed};
 use crate::expansion::Expansion;
@@ -12,8 +13,9 @@ use crate::kernel::rounding::either;
 use crate::kernel::{Columns, Kernel, Reach, Term};
 use crate::linalg::dot;
 
-/// For each output, a bound on how far any Shapley value moves if each column j of a row moves by at most `delta[j]`.
-/// `embedding` is the kernel and ridge of conditional distributions; without one absent features do not depend on the row.
+/// For each output, a bound on how far any Shapley value moves if each column j of a row moves by at most
+/// `delta[j]`. `embedding` is the kernel and ridge of conditional distributions; without one absent features
+/// do not depend on the row.
 pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta: &[f64]) -> Result<Vec<f64>> {
     let columns = model.columns();
     if delta.len() != columns.len() {
@@ -42,7 +44,8 @@ pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta:
             }
         };
         let gram = Kernel { terms: vec![Term { scale: 1.0, ..term.clone() }] }.gram(&model.points);
-        // No entry is larger than 1, nor off by more than this; nor the sums of their products with coefficients.
+        // No entry is larger than 1, nor off by more than this; nor the sums of their products with
+        // coefficients.
         let units = units(term, &reach, columns.len()) + 2.0 * (model.points.rows() + 8) as f64;
         for (o, total) in total.iter_mut().enumerate() {
             let coef = model.coef.column(o);

@@ -7,13 +7,17 @@ use crate::explanation::{TopInteractions, check_top};
 use crate::table::Table;
 
 impl Explainer<'_> {
-    /// The `count` strongest pairs of each of `rows`, by the size of their interactions, for an index of pairs: exactly, with a bound on the size of whatever is not
-    /// listed, and without the values of all. For any number of players, where [`explain`](Self::explain) would list a row's 50 million pairs of 10,000.
+    /// The `count` strongest pairs of each of `rows`, by the size of their interactions, for an index of
+    /// pairs: exactly, with a bound on the size of whatever is not listed, and without the values of all. For
+    /// any number of players, where [`explain`](Self::explain) would list a row's 50 million pairs of 10,000.
     ///
-    /// No interaction is larger than the product of two numbers that come at the cost of Shapley values, one a player. The search looks at the pairs whose products are
-    /// largest, until no other can be among the strongest, or it has looked at `limit` pairs: few where some players matter more than others or a row is close to its
-    /// reference but in some columns, and all where each matters as much. A look costs O(reference rows · n), and the value of a pair that may be among the strongest as many times that as
-    /// there are nodes. It takes some 20 MB a thread and what is asked for, however many pairs there are. Of a polynomial that ties columns together, and of probabilities, it lists those of all pairs.
+    /// No interaction is larger than the product of two numbers that come at the cost of Shapley values, one
+    /// a player. The search looks at the pairs whose products are largest, until no other can be among the
+    /// strongest, or it has looked at `limit` pairs: few where some players matter more than others or a row
+    /// is close to its reference but in some columns, and all where each matters as much. A look costs
+    /// O(reference rows · n), and the value of a pair that may be among the strongest as many times that as
+    /// there are nodes. It takes some 20 MB a thread and what is asked for, however many pairs there are. Of
+    /// a polynomial that ties columns together, and of probabilities, it lists those of all pairs.
     ///
     /// ```
     /// use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Question, Table};
@@ -30,7 +34,8 @@ impl Explainer<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for an index of players alone or of larger sets, and for 0 pairs.
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for an index of players alone or of larger sets,
+    /// and for 0 pairs.
     pub fn top_interactions(
         &self,
         rows: &Table,
@@ -42,7 +47,8 @@ impl Explainer<'_> {
             Engine::Probabilities(engine) => engine.question.index,
             Engine::Independent(engine) => engine.question.index,
             Engine::Conditioning(_) => {
-                let allowed = "where absent players are guessed from present ones there are values of single players alone: ask in another game";
+                let allowed = "where absent players are guessed from present ones there are values of \
+                               single players alone: ask in another game";
                 return Err(Error::parameter("top interactions", count, allowed));
             }
         };
@@ -55,7 +61,8 @@ impl Explainer<'_> {
             let players = engine.groups.players().len();
             if check_sets(index, players).is_err() {
                 let allowed = format!(
-                    "of a polynomial that ties columns together all pairs are valued, and {players} players have more than {SETS}: group them"
+                    "of a polynomial that ties columns together all pairs are valued, and {players} players \
+                     have more than {SETS}: group them"
                 );
                 return Err(Error::parameter("index", index, allowed));
             }

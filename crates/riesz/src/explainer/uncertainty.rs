@@ -15,9 +15,10 @@ use crate::stop::Watch;
 use crate::table::{Groups, Player, Table};
 
 impl Explainer<'_> {
-    /// The [shares of the variance](Explainer::variance_shares) as an explanation, for tables, plots and pages: its predictions are the variances of f at the rows,
-    /// its base value that of the base value, and values say by how much each player's being known moves the one towards the other. In the squared units of
-    /// the output; exact to rounding, of which there is no bound.
+    /// The [shares of the variance](Explainer::variance_shares) as an explanation, for tables, plots and
+    /// pages: its predictions are the variances of f at the rows, its base value that of the base value, and
+    /// values say by how much each player's being known moves the one towards the other. In the squared units
+    /// of the output; exact to rounding, of which there is no bound.
     ///
     /// # Errors
     /// As [`variance_shares`](Explainer::variance_shares).
@@ -62,7 +63,8 @@ pub(super) fn of_players(index: Index, recipe: &Recipe) -> Result<&Measure> {
     match recipe {
         Recipe::Players(measure) => Ok(measure),
         Recipe::Unions(_) | Recipe::Sets { .. } => {
-            let allowed = "functionals and covariances are those of values of players one by one: Shapley, Banzhaf, Beta-Shapley and other semivalues";
+            let allowed = "functionals and covariances are those of values of players one by one: Shapley, \
+                           Banzhaf, Beta-Shapley and other semivalues";
             Err(Error::parameter("index", index, allowed))
         }
     }
@@ -75,14 +77,15 @@ pub(super) fn check_mirror(groups: &Groups, mirror: Option<&[usize]>) -> Result<
     match groups.players().iter().find(torn) {
         None => Ok(()),
         Some(player) => {
-            let allowed = "how sure values of duels are is known where a player is a feature of both items: give groups of left and right columns";
+            let allowed = "how sure values of duels are is known where a player is a feature of both items: \
+                           give groups of left and right columns";
             Err(Error::parameter("player", &player.name, allowed))
         }
     }
 }
 
-/// The covariance of the values of so many players in each row of a game that values coalitions under `posterior`, rows × outputs × players × players, from
-/// functionals of so many rows at a time.
+/// The covariance of the values of so many players in each row of a game that values coalitions under
+/// `posterior`, rows × outputs × players × players, from functionals of so many rows at a time.
 pub(super) fn by_coalitions(
     rows: &Table,
     (players, together): (usize, usize),
@@ -104,12 +107,14 @@ pub(super) fn by_coalitions(
     Ok(out)
 }
 
-/// Refuses a skew f in the observational game of whole rows, whose absent columns of either side are not drawn alike.
+/// Refuses a skew f in the observational game of whole rows, whose absent columns of either side are not
+/// drawn alike.
 pub(super) fn check_one_sided(mirror: Option<&[usize]>) -> Result<()> {
     if mirror.is_none() {
         return Ok(());
     }
-    let allowed = "of duels it is known how sure values are in games that take a background or a baseline, and in the game of independent parts, an item each";
+    let allowed = "of duels it is known how sure values are in games that take a background or a baseline, \
+                   and in the game of independent parts, an item each";
     Err(Error::parameter("game", "observational", allowed))
 }
 

@@ -1,4 +1,5 @@
-//! Outputs of all coalitions of few players, by [tables](super::product): for what is asked of coalitions, and is no value of an output.
+//! Outputs of all coalitions of few players, by [tables](super::product): for what is asked of coalitions,
+//! and is no value of an output.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,8 +21,9 @@ pub(crate) struct Worths<'m> {
 }
 
 impl<'m> Worths<'m> {
-    /// Makes the tables. `None` for models without such tables: of more than 13 players, of kernels that are no sums of products with factors of 1 at most, or so many support points that
-    /// tables take too much memory.
+    /// Makes the tables. `None` for models without such tables: of more than 13 players, of kernels that are
+    /// no sums of products with factors of 1 at most, or so many support points that tables take too much
+    /// memory.
     ///
     /// # Errors
     /// Whatever is wrong with the background; [`Error::Interrupted`].
@@ -54,7 +56,8 @@ impl<'m> Worths<'m> {
         1 << self.players
     }
 
-    /// Outputs of rows of the model's columns: rows × outputs × coalitions, by the bits of those who are present.
+    /// Outputs of rows of the model's columns: rows × outputs × coalitions, by the bits of those who are
+    /// present.
     ///
     /// # Errors
     /// [`Error::Interrupted`].

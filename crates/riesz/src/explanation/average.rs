@@ -1,5 +1,6 @@
-//! Means of explained rows. Values are linear in the model's output, so what a mean of outputs is made of is the mean of their values: the values of one item
-//! against many, of a set of matches, or of two bags, of which the log odds are the mean of those of their members.
+//! Means of explained rows. Values are linear in the model's output, so what a mean of outputs is made of is
+//! the mean of their values: the values of one item against many, of a set of matches, or of two bags, of
+//! which the log odds are the mean of those of their members.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +13,20 @@ use crate::table::{Column, ColumnKind, Table};
 const VARIOUS: &str = "(various)";
 
 impl Explanation {
-    /// Weighted means of rows, one a column of `weights` (rows × means), whose weights need not sum up to 1: the explanation of the same mean of predictions.
+    /// Weighted means of rows, one a column of `weights` (rows × means), whose weights need not sum up to 1:
+    /// the explanation of the same mean of predictions.
     ///
-    /// Data are means, too, or the category that all rows of a mean share. A bound is the mean of the rows' bounds and what rounding adds; a standard error their mean,
-    /// which is no less than that of the mean, whatever rows have in common. How values of one row vary with those of another is not kept, so of a mean over several rows
-    /// nothing is said of how sure the model is.
+    /// Data are means, too, or the category that all rows of a mean share. A bound is the mean of the rows'
+    /// bounds and what rounding adds; a standard error their mean, which is no less than that of the mean,
+    /// whatever rows have in common. How values of one row vary with those of another is not kept, so of a
+    /// mean over several rows nothing is said of how sure the model is.
     ///
-    /// A duel the other way round has the same values with the opposite sign, so a mean over both orders is 0: say which item stands left, for example who won.
+    /// A duel the other way round has the same values with the opposite sign, so a mean over both orders is
+    /// 0: say which item stands left, for example who won.
     ///
     /// # Errors
-    /// [`Error::Shape`] unless `weights` have a row each; [`Error::Parameter`] for a mean of no rows, or with weights that are negative or all 0.
+    /// [`Error::Shape`] unless `weights` have a row each; [`Error::Parameter`] for a mean of no rows, or with
+    /// weights that are negative or all 0.
     ///
     /// # Example
     /// ```
@@ -88,7 +93,8 @@ impl Explanation {
         })
     }
 
-    /// Bounds of means: what rounding adds to the mean of bounds, that of shares, products and sums, and of the residual.
+    /// Bounds of means: what rounding adds to the mean of bounds, that of shares, products and sums, and of
+    /// the residual.
     fn rounded(&self, means: &[Shares], mut bound: Vec<f64>) -> Vec<f64> {
         let (m, s) = (self.outputs(), self.sets());
         for (k, own) in means.iter().enumerate() {
@@ -137,7 +143,8 @@ impl Explanation {
         let [_, rows] = self.row_words();
         match self.duels {
             Some(_) => format!(
-                "each row is a mean over {over} {rows}, as they look to the item on the left; over both orders of the items it would be 0"
+                "each row is a mean over {over} {rows}, as they look to the item on the left; over both \
+                 orders of the items it would be 0"
             ),
             None => format!("each row is a mean over {over} {rows}"),
         }

@@ -1,4 +1,5 @@
-//! Which duels the rows of an explanation are. What is written for people (pages, plots, tables) calls rows by these names.
+//! Which duels the rows of an explanation are. What is written for people (pages, plots, tables) calls rows
+//! by these names.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +45,8 @@ impl Duel {
         let Chance { probability, interval: [low, high], tie, superiority } = self.chance?;
         let tied = tie.map_or_else(String::new, |tie| format!("they tie with probability {tie:.2}; "));
         Some(format!(
-            "{} beats {} with probability {probability:.2} (95 % {low:.2} to {high:.2}; {tied}it is the better \
-             one with probability {superiority:.2})",
+            "{} beats {} with probability {probability:.2} (95 % {low:.2} to {high:.2}; {tied}it is the \
+             better one with probability {superiority:.2})",
             self.left, self.right
         ))
     }

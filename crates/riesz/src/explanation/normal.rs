@@ -1,4 +1,5 @@
-//! Probabilities of normal numbers, one and two at a time, which say how likely it is that one value exceeds another.
+//! Probabilities of normal numbers, one and two at a time, which say how likely it is that one value exceeds
+//! another.
 
 use statrs::distribution::ContinuousCDF;
 
@@ -37,8 +38,8 @@ pub(super) fn same_sign(means: [f64; 2], variances: [f64; 2], covariance: f64) -
     (above(-h, -k, correlation) + above(h, k, correlation)).clamp(0.0, 1.0)
 }
 
-/// P(X > h, Y > k) for standard normal X and Y of correlation r, to about 1e-15. Source: Drezner and Wesolowsky 1990, as Genz 2004 mended it for correlations
-/// near 1.
+/// P(X > h, Y > k) for standard normal X and Y of correlation r, to about 1e-15. Source: Drezner and
+/// Wesolowsky 1990, as Genz 2004 mended it for correlations near 1.
 fn above(h: f64, k: f64, r: f64) -> f64 {
     const TURN: f64 = 2.0 * std::f64::consts::PI;
     let nodes = Measure::Lebesgue.rule(20);

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::table::Player;
 
-/// The strongest interactions of pairs in each row, by the size of their values: what [`Explainer::top_interactions`](crate::Explainer::top_interactions) finds.
+/// The strongest interactions of pairs in each row, by the size of their values: what
+/// [`Explainer::top_interactions`](crate::Explainer::top_interactions) finds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopInteractions {
     /// Which value it is.
@@ -65,7 +66,8 @@ impl Pair {
 }
 
 impl Strongest {
-    /// Of the largest pairs, the next among them if there is one, of so many players: `count` are listed, and those that were not valued are no larger than `rest`.
+    /// Of the largest pairs, the next among them if there is one, of so many players: `count` are listed, and
+    /// those that were not valued are no larger than `rest`.
     pub(crate) fn new(mut pairs: Vec<Pair>, count: usize, (players, bound): (usize, f64), rest: f64) -> Self {
         let next = pairs.get(count).map_or(0.0, |pair| pair.value.abs());
         pairs.truncate(count);
@@ -74,7 +76,8 @@ impl Strongest {
         Self { pairs, bound, left_out, searched: all }
     }
 
-    /// Whether no pair that is not listed is larger than one that is, but for what values are off: so it is unless the search was given a limit.
+    /// Whether no pair that is not listed is larger than one that is, but for what values are off: so it is
+    /// unless the search was given a limit.
     pub fn is_complete(&self) -> bool {
         let least = self.pairs.last().map_or(0.0, |pair| pair.value.abs());
         self.left_out <= least + 2.0 * self.bound
@@ -135,7 +138,8 @@ impl TopInteractions {
 /// [`Error::Parameter`].
 pub(crate) fn check(index: Index, count: usize) -> Result<()> {
     if index.order() != 2 {
-        let allowed = "the strongest pairs are those of sii, k-sii, stii, fsii, bii, fbii or moebius, without larger sets";
+        let allowed = "the strongest pairs are those of sii, k-sii, stii, fsii, bii, fbii or moebius, \
+                       without larger sets";
         return Err(Error::parameter("index", index, allowed));
     }
     if count == 0 {

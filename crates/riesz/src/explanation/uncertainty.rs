@@ -1,7 +1,8 @@
-//! How sure values are of the model: what it does not know of f, as against what the computation leaves open ([`Exactness`](super::Exactness)).
+//! How sure values are of the model: what it does not know of f, as against what the computation leaves open
+//! ([`Exactness`](super::Exactness)).
 //!
-//! Values are linear in f, so where f is a Gaussian process they are jointly normal: their means are the values, and their covariance says how sure each is, and
-//! which of two is larger.
+//! Values are linear in f, so where f is a Gaussian process they are jointly normal: their means are the
+//! values, and their covariance says how sure each is, and which of two is larger.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +49,8 @@ pub enum Source {
         /// Number of rows.
         rows: usize,
     },
-    /// Fits with fewer landmarks: how far values may be from those of the model with all rows as support points, by an estimate.
+    /// Fits with fewer landmarks: how far values may be from those of the model with all rows as support
+    /// points, by an estimate.
     Landmarks {
         /// Doublings of landmarks that were looked at.
         doublings: usize,
@@ -73,7 +75,8 @@ impl std::fmt::Display for Source {
 pub struct Proportion {
     /// The share of draws.
     pub value: f64,
-    /// Its standard error, after two draws more on either side (Agresti and Coull 1998), so that it is not 0 where all draws agree.
+    /// Its standard error, after two draws more on either side (Agresti and Coull 1998), so that it is not 0
+    /// where all draws agree.
     pub std_error: f64,
 }
 
@@ -165,11 +168,13 @@ impl Uncertainty {
 const NONE: &str =
     "nothing is said of how sure values are: ask a Gaussian process for the covariance of its values";
 
-/// A difference of values that varies by less than this, relative to what these do, is left by rounding of equals.
+/// A difference of values that varies by less than this, relative to what these do, is left by rounding of
+/// equals.
 const ROUNDING: f64 = 1e-12;
 
 impl Explanation {
-    /// The standard deviation of each value, in the layout of [`values`](Self::values); `None` where nothing is said of it.
+    /// The standard deviation of each value, in the layout of [`values`](Self::values); `None` where nothing
+    /// is said of it.
     pub fn sd(&self) -> Option<Vec<f64>> {
         let s = self.sets();
         Some(match &self.uncertainty.as_ref()?.spread {
@@ -187,10 +192,12 @@ impl Explanation {
         }
     }
 
-    /// The central interval of each value that holds it with probability `level`, in the layout of [`values`](Self::values).
+    /// The central interval of each value that holds it with probability `level`, in the layout of
+    /// [`values`](Self::values).
     ///
     /// # Errors
-    /// [`Error::Parameter`] where nothing is said of how sure values are, and unless `level` is between 0 and 1.
+    /// [`Error::Parameter`] where nothing is said of how sure values are, and unless `level` is between 0
+    /// and 1.
     pub fn interval(&self, level: f64) -> Result<Vec<[f64; 2]>> {
         if !(level > 0.0 && level < 1.0) {
             return Err(Error::parameter("level", level, "it is a probability between 0 and 1"));
@@ -200,7 +207,8 @@ impl Explanation {
         Ok(self.values.iter().zip(sd).map(|(v, sd)| [v - reach * sd, v + reach * sd]).collect())
     }
 
-    /// The standard deviation of the sum of some values of row `i`, output `o`; `None` where it is not known, as that of several values in a table.
+    /// The standard deviation of the sum of some values of row `i`, output `o`; `None` where it is not known,
+    /// as that of several values in a table.
     pub fn sd_of_sum(&self, i: usize, o: usize, sets: &[usize]) -> Option<f64> {
         let s = self.sets();
         if let (Spread::Sd(sd), [k]) = (&self.uncertainty.as_ref()?.spread, sets) {
@@ -211,16 +219,17 @@ impl Explanation {
         Some(sum.max(0.0).sqrt())
     }
 
-    /// For each set a number that is no less than the standard deviation of its [`mean_abs`](Self::mean_abs), whatever rows have in common: the mean of its
-    /// standard deviations. `None` where nothing is said of them.
+    /// For each set a number that is no less than the standard deviation of its [`mean_abs`](Self::mean_abs),
+    /// whatever rows have in common: the mean of its standard deviations. `None` where nothing is said of
+    /// them.
     pub fn mean_abs_sd(&self, output: usize) -> Option<Vec<f64>> {
         let (sd, s, n) = (self.sd()?, self.sets(), self.rows());
         let of = |i: usize, k: usize| sd[(i * self.outputs() + output) * s + k];
         Some((0..s).map(|k| (0..n).map(|i| of(i, k)).sum::<f64>() / n.max(1) as f64).collect())
     }
 
-    /// The probability that in row `i`, output `o`, the value of set `a` is larger than that of `b`: a difference of normal numbers is normal. A half where both
-    /// are known and equal.
+    /// The probability that in row `i`, output `o`, the value of set `a` is larger than that of `b`: a
+    /// difference of normal numbers is normal. A half where both are known and equal.
     ///
     /// # Errors
     /// [`Error::Parameter`] where the covariance is not known.
@@ -235,8 +244,9 @@ impl Explanation {
         Ok(normal::positive(gap, if known { 0.0 } else { variance.sqrt() }))
     }
 
-    /// The probability that in row `i`, output `o`, set `a` matters more than set `b`: that its value is the larger in size. `|a| > |b|` if and only if
-    /// `a - b` and `a + b` have one sign, which is the probability of two quadrants of a normal plane, to rounding.
+    /// The probability that in row `i`, output `o`, set `a` matters more than set `b`: that its value is the
+    /// larger in size. `|a| > |b|` if and only if `a - b` and `a + b` have one sign, which is the probability
+    /// of two quadrants of a normal plane, to rounding.
     ///
     /// # Errors
     /// [`Error::Parameter`] where the covariance is not known.
@@ -265,7 +275,8 @@ impl Explanation {
         }
     }
 
-    /// The mean over rows of [`probability_stronger`](Self::probability_stronger): the probability that set `a` matters more than `b` in a row picked at random.
+    /// The mean over rows of [`probability_stronger`](Self::probability_stronger): the probability that set
+    /// `a` matters more than `b` in a row picked at random.
     ///
     /// # Errors
     /// As there.
@@ -274,11 +285,13 @@ impl Explanation {
         Ok(each.sum::<Result<f64>>()? / self.rows().max(1) as f64)
     }
 
-    /// The probability that in row `i`, output `o`, the `count` sets whose values are largest in size are these, estimated from draws: how sure the top of the
-    /// row's ranking is. Cost O(sets²) a draw and sets³ once.
+    /// The probability that in row `i`, output `o`, the `count` sets whose values are largest in size are
+    /// these, estimated from draws: how sure the top of the row's ranking is. Cost O(sets²) a draw and sets³
+    /// once.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the covariance is not known, without draws, and unless `count` is from 1 to the number of sets.
+    /// [`Error::Parameter`] where the covariance is not known, without draws, and unless `count` is from 1 to
+    /// the number of sets.
     pub fn probability_of_top(
         &self,
         (i, o): (usize, usize),
@@ -307,9 +320,9 @@ impl Explanation {
         Ok(Proportion { value: agree / all, std_error: (share * (1.0 - share) / (all + 4.0)).sqrt() })
     }
 
-    /// Joint draws of the values of row `i`, output `o`, sets × draws: normal numbers with their means and covariance, which depend on the seed, the row's number and the output's
-    /// name alone. Cost
-    /// O(sets²) a draw and sets³ once.
+    /// Joint draws of the values of row `i`, output `o`, sets × draws: normal numbers with their means and
+    /// covariance, which depend on the seed, the row's number and the output's name alone. Cost O(sets²) a
+    /// draw and sets³ once.
     ///
     /// # Errors
     /// [`Error::Parameter`] where the covariance is not known, and for more draws than memory holds.
@@ -354,7 +367,8 @@ impl Explanation {
     }
 }
 
-/// A lower triangular L with `L Lᵀ` the n × n covariance, which may be singular: a column whose pivot is rounding is 0.
+/// A lower triangular L with `L Lᵀ` the n × n covariance, which may be singular: a column whose pivot is
+/// rounding is 0.
 fn root(covariance: &[f64], n: usize) -> Matrix {
     const PIVOT: f64 = 1e-13;
     let mut out = Matrix::zeros(n, n);

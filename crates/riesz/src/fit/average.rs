@@ -1,9 +1,13 @@
-//! Averages over hyper-parameters: where targets are few, the best ones are not the only ones, and predictions by them alone are too sure.
+//! Averages over hyper-parameters: where targets are few, the best ones are not the only ones, and
+//! predictions by them alone are too sure.
 //!
-//! Places are scores by which what is believed of each hyper-parameter is standard normal, so that a length scale that does not matter, which has no end, has one there. Draws come in
-//! rounds. Those of the first are from a t distribution at the mode, as wide as the surface bends there. Where one draw outweighs the others, there is more than was known around it: the
-//! next round is from a t distribution at the mode that is found from there, or at that draw (Raftery and Bao 2010). Else it is from one with the mean and covariance of what was found so
-//! far. All count by the mixture of what they were drawn from (adaptive multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
+//! Places are scores by which what is believed of each hyper-parameter is standard normal, so that a length
+//! scale that does not matter, which has no end, has one there. Draws come in rounds. Those of the first are
+//! from a t distribution at the mode, as wide as the surface bends there. Where one draw outweighs the
+//! others, there is more than was known around it: the next round is from a t distribution at the mode that
+//! is found from there, or at that draw (Raftery and Bao 2010). Else it is from one with the mean and
+//! covariance of what was found so far. All count by the mixture of what they were drawn from (adaptive
+//! multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
 
 use super::evidence::{Coordinate, Weak, search, with_priors};
 use crate::error::{Error, Result};
@@ -14,7 +18,8 @@ use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::stop::Watch;
 use crate::table::Table;
 
-/// Degrees of freedom of the t distribution that is drawn from: its tails are heavier than those of what is averaged over.
+/// Degrees of freedom of the t distribution that is drawn from: its tails are heavier than those of what is
+/// averaged over.
 const DEGREES: usize = 5;
 
 /// Step of the differences of slopes that make second derivatives.
@@ -40,7 +45,8 @@ const LEAST: f64 = 1e-6;
 pub struct Averaged<F> {
     /// The fits and their weights, which add up to 1.
     pub fits: Vec<(f64, F)>,
-    /// As many draws of the hyper-parameters' posterior itself would say as much: `1 / Σ weights²`. The fewer, the rougher the average.
+    /// As many draws of the hyper-parameters' posterior itself would say as much: `1 / Σ weights²`. The
+    /// fewer, the rougher the average.
     pub effective: f64,
 }
 
@@ -153,7 +159,8 @@ impl Surface<'_> {
         (theta, slopes)
     }
 
-    /// As wide as minus the second derivatives say at the mode that is found from `start`. Where the surface is flatter than a quarter of what is believed, or bends upwards, that is taken.
+    /// As wide as minus the second derivatives say at the mode that is found from `start`. Where the surface
+    /// is flatter than a quarter of what is believed, or bends upwards, that is taken.
     fn around_mode(
         &self,
         scores: &[Coordinate],
@@ -212,7 +219,8 @@ impl Proposal {
         -0.5 * (DEGREES + at.len()) as f64 * (square / DEGREES as f64).ln_1p() - width
     }
 
-    /// With mean and covariance of what was drawn, mixed with its own as if these were worth as many draws as there are parameters.
+    /// With mean and covariance of what was drawn, mixed with its own as if these were worth as many draws as
+    /// there are parameters.
     fn moved<F>(&self, found: &[Drawn<F>], weights: &[f64]) -> Result<Self> {
         let (worth, own) = (effective(weights), self.sds.len() as f64);
         let share = if worth.is_finite() { worth / (worth + own) } else { 0.0 };
@@ -240,7 +248,8 @@ impl Proposal {
     }
 }
 
-/// Of all draws the weights, which add up to 1, by the mixture of as many of each proposal; 0 where none has a likelihood.
+/// Of all draws the weights, which add up to 1, by the mixture of as many of each proposal; 0 where none has
+/// a likelihood.
 fn weights<F>(found: &[Drawn<F>], proposals: &[Proposal], sizes: &[f64]) -> Vec<f64> {
     let log = |drawn: &Drawn<F>| {
         let each: Vec<f64> =

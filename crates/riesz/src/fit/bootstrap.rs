@@ -1,9 +1,12 @@
-//! How far a model varies from sample to sample, where it has no posterior: refits to rows drawn anew from its own (the bootstrap, Efron 1979).
+//! How far a model varies from sample to sample, where it has no posterior: refits to rows drawn anew from
+//! its own (the bootstrap, Efron 1979).
 //!
-//! A refit has its points among the same rows, and other coefficients, so that everything linear in f, its Shapley values too, is found for all refits by one
-//! functional a row: a [`Covariance`](crate::Covariance) like that of a posterior. It says how far values would vary if rows were drawn anew from where these came
-//! from, at this kernel and these settings; neither how wrong the model is on average (penalties shrink), nor what choosing kernel and settings adds. Of classifiers
-//! rows are drawn class by class, as many as the class has, so that every refit knows all classes: how many rows a class has is taken for granted.
+//! A refit has its points among the same rows, and other coefficients, so that everything linear in f, its
+//! Shapley values too, is found for all refits by one functional a row: a [`Covariance`](crate::Covariance)
+//! like that of a posterior. It says how far values would vary if rows were drawn anew from where these came
+//! from, at this kernel and these settings; neither how wrong the model is on average (penalties shrink), nor
+//! what choosing kernel and settings adds. Of classifiers rows are drawn class by class, as many as the class
+//! has, so that every refit knows all classes: how many rows a class has is taken for granted.
 
 use rayon::prelude::*;
 
@@ -24,8 +27,9 @@ pub(super) const BOOTSTRAP: Setting = Setting {
     placeholder: "N",
     range: Range::Count(2),
     bare: None,
-    help: "Also fit N times to rows drawn anew from the table (of classifiers class by class), with the seed, to say how far values and predictions vary from \
-           sample to sample ('explain --covariance'; keep it in the file with --posterior)",
+    help: "Also fit N times to rows drawn anew from the table (of classifiers class by class), with the \
+           seed, to say how far values and predictions vary from sample to sample ('explain --covariance'; \
+           keep it in the file with --posterior)",
 };
 
 /// Why there are no refits under a further penalty.
@@ -113,8 +117,9 @@ fn place(refit: &Refit, o: usize, rows: &[usize], mut put: impl FnMut(usize, f64
     }
 }
 
-/// A fit with what its refits say, where a task asks for them. `rows` are the model's points and `strata` what is drawn from; a refit is told how often rows
-/// count, and varies in units of `unit`. The model is the same, over the points of all refits.
+/// A fit with what its refits say, where a task asks for them. `rows` are the model's points and `strata`
+/// what is drawn from; a refit is told how often rows count, and varies in units of `unit`. The model is the
+/// same, over the points of all refits.
 pub(super) fn refitted(
     task: &Task<'_>,
     mut fitted: Fitted,
@@ -161,13 +166,16 @@ pub(super) fn by_class(labels: &[usize], classes: usize, weights: &[f64]) -> Vec
 }
 
 impl KernelRidge {
-    /// How far this regression varies, from `draws` refits to as many rows as there are, drawn with replacement: rows that are drawn twice weigh twice. For an
-    /// [`Explainer`](crate::Explainer::with_posterior) or a [`Posterior`](crate::Posterior) of the model that [`fit`](Self::fit) gives. A standard deviation
-    /// from N draws has itself a relative error of about `1 / √(2N)`: 5 % of 200. Cost: the gram matrix once, and a quarter of a fit a draw; memory n numbers
-    /// a draw and target.
+    /// How far this regression varies, from `draws` refits to as many rows as there are, drawn with
+    /// replacement: rows that are drawn twice weigh twice. For an
+    /// [`Explainer`](crate::Explainer::with_posterior) or a [`Posterior`](crate::Posterior) of the model that
+    /// [`fit`](Self::fit) gives. A standard deviation from N draws has itself a relative error of about
+    /// `1 / √(2N)`: 5 % of 200. Cost: the gram matrix once, and a quarter of a fit a draw; memory n numbers a
+    /// draw and target.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::Parameter`] for less than two draws, and with a further penalty, which is one on all rows.
+    /// As [`fit`](Self::fit); [`Error::Parameter`] for less than two draws, and with a further penalty, which
+    /// is one on all rows.
     pub fn bootstrap(&self, x: &Table, y: &Matrix, draws: usize, seed: u64) -> Result<Covariance> {
         self.bootstrap_until(x, y, draws, seed, Watch::nobody())
     }

@@ -1,6 +1,8 @@
-//! A lower bound of the marginal likelihood of logistic outcomes, and the normal distribution that makes it: the logistic function is bounded by the best
-//! Gaussian below it at each observation (Jaakkola and Jordan 2000), which is the mean field of Pólya–Gamma augmentation (Polson, Scott and Windle 2013).
-//! Unlike [Laplace's approximation](super::laplace), which may err on either side, it never promises more than the truth; as a rule it is further from it.
+//! A lower bound of the marginal likelihood of logistic outcomes, and the normal distribution that makes it:
+//! the logistic function is bounded by the best Gaussian below it at each observation (Jaakkola and Jordan
+//! 2000), which is the mean field of Pólya–Gamma augmentation (Polson, Scott and Windle 2013). Unlike
+//! [Laplace's approximation](super::laplace), which may err on either side, it never promises more than the
+//! truth; as a rule it is further from it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,8 +13,8 @@ use crate::stop::check;
 
 /// Steps allowed.
 const MAX_STEPS: usize = 1000;
-/// The largest change of a place where a bound touches, relative to 1 or its size, after which it is left there. The bound is a maximum in these places, so it
-/// is off by the square of this.
+/// The largest change of a place where a bound touches, relative to 1 or its size, after which it is left
+/// there. The bound is a maximum in these places, so it is off by the square of this.
 const TOLERANCE: f64 = 1e-9;
 
 /// Everything for given places.
@@ -24,17 +26,19 @@ struct State {
     value: f64,
 }
 
-/// The best bound, as a [`Mode`]: with places c, `λ_i = w_i tanh(c_i / 2) / 4c_i`, `κ = (up - down) / 2` and `V = (K⁻¹ + 2Λ)⁻¹`,
+/// The best bound, as a [`Mode`]: with places c, `λ_i = w_i tanh(c_i / 2) / 4c_i`, `κ = (up - down) / 2` and
+/// `V = (K⁻¹ + 2Λ)⁻¹`,
 ///
 /// ```text
 /// bound = Σ [w (log σ(c) - c/2) + λ c²] + ½ κᵀVκ - ½ log|I + 2 Λ^½ K Λ^½|,
 /// ```
 ///
-/// at its maximum `c_i² = (Vκ)_i² + V_ii`, which repeated substitution finds, each second step of which goes further along its way (Varadhan and Roland 2008)
-/// if that raises the bound. Cost n³ a step (tens).
+/// at its maximum `c_i² = (Vκ)_i² + V_ii`, which repeated substitution finds, each second step of which goes
+/// further along its way (Varadhan and Roland 2008) if that raises the bound. Cost n³ a step (tens).
 ///
 /// # Errors
-/// [`Error::Parameter`] for a margin; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
+/// [`Error::Parameter`] for a margin; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`];
+/// [`Error::Interrupted`].
 pub(crate) fn bound(gram: &Matrix, likelihood: &Likelihood, stop: &AtomicBool) -> Result<Mode> {
     if likelihood.margin > 0.0 {
         let allowed = "the bound has no margin of ties: a tie is half a win, or the inference Laplace's";

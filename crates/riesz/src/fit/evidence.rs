@@ -28,8 +28,10 @@ pub(crate) struct Coordinate {
 pub(crate) enum Weak {
     /// A normal distribution.
     Normal { mean: f64, sd: f64 },
-    /// Of the logarithm of a length scale: `exp(-t/2 - exp(-t/2))`, t its distance from the mode. Shorter ones, rougher functions, are believed less and less, but hardly any is too long: a
-    /// column that does not matter has one without end. The prior that penalises complexity, in one dimension (Fuglstad, Simpson, Lindgren and Rue 2019).
+    /// Of the logarithm of a length scale: `exp(-t/2 - exp(-t/2))`, t its distance from the mode. Shorter
+    /// ones, rougher functions, are believed less and less, but hardly any is too long: a column that does
+    /// not matter has one without end. The prior that penalises complexity, in one dimension (Fuglstad,
+    /// Simpson, Lindgren and Rue 2019).
     Length { mode: f64 },
 }
 
@@ -196,10 +198,11 @@ pub(crate) fn search(
     maximise(&parameters, 0..parameters.len(), search, watch, objective)
 }
 
-/// The largest value of `objective` (value and gradient) over runs from where the parameters are and from `search.restarts` points
-/// drawn uniformly within the bounds, that is log-uniformly in the parameters. The runs follow one another, and the
-/// first of equals wins, so that the result depends on the seed alone. Only the `free` parameters move; if there are
-/// none, the start is the result. A step of `watch` is an evaluation.
+/// The largest value of `objective` (value and gradient) over runs from where the parameters are and from
+/// `search.restarts` points drawn uniformly within the bounds, that is log-uniformly in the parameters. The
+/// runs follow one another, and the first of equals wins, so that the result depends on the seed alone. Only
+/// the `free` parameters move; if there are none, the start is the result. A step of `watch` is an
+/// evaluation.
 pub(crate) fn maximise(
     parameters: &[Parameter],
     free: Range<usize>,

@@ -1,6 +1,7 @@
 //! Gaussian process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 //!
-//! What is observed are values of f, or weighted sums of them (mean temperatures of regions, totals of districts): `z = Aᵀf(X) + ε`.
+//! What is observed are values of f, or weighted sums of them (mean temperatures of regions, totals of
+//! districts): `z = Aᵀf(X) + ε`.
 
 use rayon::prelude::*;
 
@@ -116,7 +117,8 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     Ok(Some(Job { kind: Kind::Process(learning), corrections: 0, seed, ..Job::new(landmarks) }))
 }
 
-/// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`. With
+/// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`.
+/// With
 /// [`operator`](Self::operator) what is observed is `y_j = Σ_i A_ij f(x_i) + ε_j`.
 ///
 /// Several targets are independent processes with the same kernel and noise (scikit-learn's model).
@@ -140,20 +142,21 @@ pub struct GaussianProcess {
     pub kernel: Kernel,
     /// Variance of the noise, > 0; where tuning starts. With `normalize_y` in units of the normalised target.
     pub noise: f64,
-    /// Known variances ≥ 0 of the errors of single observations, on top of `noise`, always in the target's own squared
-    /// units. `None` for none.
+    /// Known variances ≥ 0 of the errors of single observations, on top of `noise`, always in the target's
+    /// own squared units. `None` for none.
     pub row_noise: Option<Vec<f64>>,
-    /// A (rows × observations): observation j is the sum of f over the rows with the weights of column j. `None` for the identity,
-    /// one observation a row. The mean that `normalize_y` subtracts from f is then that which fits the observations best by least
-    /// squares, and f's unit the spread around it of observations divided by the sum of their absolute weights.
+    /// A (rows × observations): observation j is the sum of f over the rows with the weights of column j.
+    /// `None` for the identity, one observation a row. The mean that `normalize_y` subtracts from f is then
+    /// that which fits the observations best by least squares, and f's unit the spread around it of
+    /// observations divided by the sum of their absolute weights.
     pub operator: Option<Sparse>,
-    /// Whether the process models `(y - mean) / standard deviation` (with divisor n) in place of y. The fit is in the
-    /// target's own units all the same.
+    /// Whether the process models `(y - mean) / standard deviation` (with divisor n) in place of y. The fit
+    /// is in the target's own units all the same.
     pub normalize_y: bool,
     /// What is tuned.
     pub tune: Tune,
-    /// Lower and upper bounds for [`parameters`](Self::parameters), in their order and on their scale. Equal bounds
-    /// fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
+    /// Lower and upper bounds for [`parameters`](Self::parameters), in their order and on their scale. Equal
+    /// bounds fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
     pub bounds: Option<Vec<(f64, f64)>>,
     /// Runs of the optimiser from random places within the bounds, besides the run from the start.
     pub restarts: usize,
@@ -164,8 +167,8 @@ pub struct GaussianProcess {
 /// A fitted Gaussian process.
 #[derive(Debug, Clone)]
 pub struct GpFit {
-    /// The posterior mean in the targets' units. With one target its kernel and [`noise`](Self::noise) are in these
-    /// (squared) units too; several normalised ones have a [`scale`](Covariance::scale) each.
+    /// The posterior mean in the targets' units. With one target its kernel and [`noise`](Self::noise) are in
+    /// these (squared) units too; several normalised ones have a [`scale`](Covariance::scale) each.
     pub model: Expansion,
     /// What is besides the mean: `Q = (K + noise)⁻¹`, or `A (Aᵀ K A + noise)⁻¹ Aᵀ`.
     pub covariance: Covariance,
@@ -219,12 +222,14 @@ impl GaussianProcess {
         all
     }
 
-    /// Fits to `y` (observations × targets). Cost n³/3 for n observations and the gram matrix of the rows, O(rows² d); when tuning, n³
-    /// and O(rows² parameters) for each evaluation. Memory n² (when tuning, rows² more), and with an operator rows · n.
+    /// Fits to `y` (observations × targets). Cost n³/3 for n observations and the gram matrix of the rows,
+    /// O(rows² d); when tuning, n³ and O(rows² parameters) for each evaluation. Memory n² (when tuning, rows²
+    /// more), and with an operator rows · n.
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if a target to
-    /// be normalised is constant; [`Error::Overflow`] if the kernel is; [`Error::NotPositiveDefinite`].
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if
+    /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
+    /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<GpFit> {
         self.fit_until(x, y, Watch::nobody())
     }
@@ -292,15 +297,16 @@ impl GaussianProcess {
         })
     }
 
-    /// `log p(y)` and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters):
+    /// `log p(y)` and its gradient in `theta`, which has the order and scale of
+    /// [`parameters`](Self::parameters):
     ///
     /// ```text
     /// log p(y) = -½ yᵀα - ½ log det(K + N) - n/2 log 2π,   α = (K + N)⁻¹ y
     /// ∂ log p(y)/∂θ = ½ Σ_ii' (αα' - (K + N)⁻¹)_ii' ∂(K + N)_ii'/∂θ
     /// ```
     ///
-    /// (Rasmussen and Williams 2006, equations 2.30 and 5.9), summed over targets; with an operator `AᵀKA` stands in for K. Cost n³
-    /// and O(rows² parameters).
+    /// (Rasmussen and Williams 2006, equations 2.30 and 5.9), summed over targets; with an operator `AᵀKA`
+    /// stands in for K. Cost n³ and O(rows² parameters).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -311,7 +317,8 @@ impl GaussianProcess {
         self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
     }
 
-    /// Refuses matrices that no memory holds: of observations, of rows by them with an operator, and when tuning of what slopes are weighed by.
+    /// Refuses matrices that no memory holds: of observations, of rows by them with an operator, and when
+    /// tuning of what slopes are weighed by.
     fn check_memory(&self, rows: usize, observations: usize) -> Result<()> {
         let own = observations.saturating_mul(observations);
         let sums = self.operator.as_ref().map_or(0, |_| rows.saturating_mul(observations));
@@ -322,9 +329,15 @@ impl GaussianProcess {
         };
         let needed = own.saturating_add(sums).saturating_add(slopes);
         hold(needed).map_err(|most| {
-            let remedy = if self.operator.is_some() { "learn through inducing points" } else { "set landmarks, say 500" };
+            let remedy = if self.operator.is_some() {
+                "learn through inducing points"
+            } else {
+                "set \
+                landmarks, say 500"
+            };
             let allowed = format!(
-                "a Gaussian process of all of them takes {:.0} GB of memory, of which {:.0} are free: {remedy}, or fit to fewer rows",
+                "a Gaussian process of all of them takes {:.0} GB of memory, of which {:.0} are free: \
+                 {remedy}, or fit to fewer rows",
                 8e-9 * needed as f64,
                 8e-9 * most as f64
             );

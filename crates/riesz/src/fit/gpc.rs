@@ -57,17 +57,17 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
 
 /// `P(y_i = 1) = σ(f(x_i))` with `f` a Gaussian process and σ the logistic function.
 ///
-/// The posterior of f is approximated by a normal distribution around its mode. More than two classes are separated one
-/// against the rest, each by its own f but all with one kernel. (scikit-learn's default does the same but tunes one
-/// kernel a class.)
+/// The posterior of f is approximated by a normal distribution around its mode. More than two classes are
+/// separated one against the rest, each by its own f but all with one kernel. (scikit-learn's default does
+/// the same but tunes one kernel a class.)
 #[derive(Debug, Clone)]
 pub struct GaussianProcessClassifier {
     /// The prior covariance; where tuning starts.
     pub kernel: Kernel,
     /// Whether the kernel's parameters are tuned by maximising the approximate marginal likelihood.
     pub tune: bool,
-    /// Lower and upper bounds for the kernel's [`parameters`](Kernel::parameters), in their order and on their scale.
-    /// Equal bounds fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
+    /// Lower and upper bounds for the kernel's [`parameters`](Kernel::parameters), in their order and on
+    /// their scale. Equal bounds fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
     pub bounds: Option<Vec<(f64, f64)>>,
     /// Runs of the optimiser from random places within the bounds, besides the run from the start.
     pub restarts: usize,
@@ -78,14 +78,15 @@ pub struct GaussianProcessClassifier {
 /// A fitted Gaussian process classifier.
 #[derive(Debug, Clone)]
 pub struct GpcFit {
-    /// The posterior mode of f, with coefficients `y_i - π_i`. One output for two classes, positive for the second; one
-    /// a class for more.
+    /// The posterior mode of f, with coefficients `y_i - π_i`. One output for two classes, positive for the
+    /// second; one a class for more.
     pub model: Expansion,
-    /// What is besides the mode: `Q = W^½ B⁻¹ W^½` for every output, with `W_ii = π_i (1 - π_i)` and `B = I + W^½ K W^½`.
+    /// What is besides the mode: `Q = W^½ B⁻¹ W^½` for every output, with `W_ii = π_i (1 - π_i)` and
+    /// `B = I + W^½ K W^½`.
     /// [`Prediction::of`](crate::Prediction::of) averages probabilities over it.
     pub covariance: Covariance,
-    /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32), summed over
-    /// outputs (scikit-learn gives the mean).
+    /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32),
+    /// summed over outputs (scikit-learn gives the mean).
     pub log_marginal_likelihood: f64,
     /// The parameters used, in the order and on the scale of [`Kernel::parameters`].
     pub theta: Vec<f64>,
@@ -103,13 +104,17 @@ impl GaussianProcessClassifier {
         Self { kernel, tune: true, bounds: None, restarts: 0, seed: 0 }
     }
 
-    /// Fits to `labels`, one index into `classes` a row. Cost n³/3 a Newton step (some ten) and output; when tuning,
-    /// n³ and O(n² parameters) more for each evaluation. Memory n² and n² an output (2 n² more when tuning).
+    /// Fits to `labels`, one index into `classes` a row. Cost n³/3 a Newton step (some ten) and output; when
+    /// tuning, n³ and O(n² parameters) more for each evaluation. Memory n² and n² an output (2 n² more when
+    /// tuning).
     ///
     /// # Errors
-    /// [`Parameter`](crate::Error::Parameter), [`Shape`](crate::Error::Shape), [`TooFew`](crate::Error::TooFew);
-    /// [`Target`](crate::Error::Target) unless there are rows of two classes or more and of every class named; [`Overflow`](crate::Error::Overflow);
-    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`NotConverged`](crate::Error::NotConverged).
+    /// [`Parameter`](crate::Error::Parameter), [`Shape`](crate::Error::Shape),
+    /// [`TooFew`](crate::Error::TooFew);
+    /// [`Target`](crate::Error::Target) unless there are rows of two classes or more and of every class
+    /// named; [`Overflow`](crate::Error::Overflow);
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
+    /// [`NotConverged`](crate::Error::NotConverged).
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
         self.fit_until(x, labels, classes, Watch::nobody())
     }
@@ -170,9 +175,9 @@ impl GaussianProcessClassifier {
         Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
     }
 
-    /// Laplace's approximation of the log marginal likelihood and its gradient in `theta`, which has the order and scale
-    /// of the kernel's [`parameters`](Kernel::parameters) (Rasmussen and Williams 2006, algorithm 5.1), summed over
-    /// outputs. Cost some ten times n³/3, n³ and O(n² parameters), an output.
+    /// Laplace's approximation of the log marginal likelihood and its gradient in `theta`, which has the
+    /// order and scale of the kernel's [`parameters`](Kernel::parameters) (Rasmussen and Williams 2006,
+    /// algorithm 5.1), summed over outputs. Cost some ten times n³/3, n³ and O(n² parameters), an output.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).

@@ -12,9 +12,10 @@ const SAMPLE: usize = 20;
 /// Steps of Lloyd's method, most of whose gain is in the first few.
 const STEPS: usize = 10;
 
-/// So many inducing points of `x`, or as many as it has different rows: means of clusters by k-means of standardised columns, on a seeded sample of 20 rows a point. Where columns are
-/// categorical, whose means say nothing, the row of each cluster that is nearest to its mean, and different levels are as far apart as rows one standard deviation of a column apart.
-/// Cost O(points² columns).
+/// So many inducing points of `x`, or as many as it has different rows: means of clusters by k-means of
+/// standardised columns, on a seeded sample of 20 rows a point. Where columns are categorical, whose means
+/// say nothing, the row of each cluster that is nearest to its mean, and different levels are as far apart as
+/// rows one standard deviation of a column apart. Cost O(points² columns).
 ///
 /// # Errors
 /// [`Error::Parameter`] for none; [`Error::TooFew`] without rows or columns.
@@ -53,7 +54,8 @@ pub fn inducing_points(x: &Table, count: usize, seed: u64) -> Result<Table> {
     Ok(sample.select_rows(&own.iter().map(nearest).collect::<Vec<_>>()))
 }
 
-/// A column in which squared distances are as they should be: standardised, or of each level whether it is that one.
+/// A column in which squared distances are as they should be: standardised, or of each level whether it is
+/// that one.
 fn encode(x: &Table, j: usize, units: &Units) -> Vec<Vec<f64>> {
     let column = x.column(j);
     match &x.columns()[j].kind {

@@ -1,9 +1,12 @@
-//! How far kernel ridge regression varies from sample to sample, from leaving out one row after the other (the jackknife, Tukey 1958; Efron and Stein 1981).
+//! How far kernel ridge regression varies from sample to sample, from leaving out one row after the other
+//! (the jackknife, Tukey 1958; Efron and Stein 1981).
 //!
-//! With `A = K + ridge diag(1/w)` and coefficients `c = A⁻¹ t`, those without row i are `c - A⁻¹e_i c_i / (A⁻¹)_ii`, 0 at i (a block inverse), where the targets t
-//! are those less the mean of the others. So all n refits cost one inverse. Like the [bootstrap](super::KernelRidge::bootstrap) it says how far values would vary
-//! if rows were drawn anew, at this kernel and ridge, and nothing of how wrong the model is on average; it is random in nothing, and for what is linear in the
-//! coefficients, as values are, its variance is too large rather than too small on average (Efron and Stein 1981).
+//! With `A = K + ridge diag(1/w)` and coefficients `c = A⁻¹ t`, those without row i are
+//! `c - A⁻¹e_i c_i / (A⁻¹)_ii`, 0 at i (a block inverse), where the targets t are those less the mean of the
+//! others. So all n refits cost one inverse. Like the [bootstrap](super::KernelRidge::bootstrap) it says how
+//! far values would vary if rows were drawn anew, at this kernel and ridge, and nothing of how wrong the
+//! model is on average; it is random in nothing, and for what is linear in the coefficients, as values are,
+//! its variance is too large rather than too small on average (Efron and Stein 1981).
 
 use super::KernelRidge;
 use super::bootstrap::{PROTECTED, centre};
@@ -19,17 +22,21 @@ pub(super) const JACKKNIFE: Setting = Setting {
     placeholder: "BOOL",
     range: Range::Switch,
     bare: Some("true"),
-    help: "Say how far values and predictions vary from sample to sample by leaving out one row after the other, in closed form ('explain --covariance'; keep it \
-           in the file with --posterior, which takes 8 n² bytes)",
+    help: "Say how far values and predictions vary from sample to sample by leaving out one row after the \
+           other, in closed form ('explain --covariance'; keep it in the file with --posterior, which takes \
+           8 n² bytes)",
 };
 
 impl KernelRidge {
-    /// How far this regression varies from sample to sample, by the jackknife: the covariance of anything linear in the model is `(n - 1)/n` times the sum of
-    /// squares about their mean of what it is without each row. For an [`Explainer`](crate::Explainer::with_posterior) or a
-    /// [`Posterior`](crate::Posterior) of the model that [`fit`](Self::fit) gives. Cost n³, memory n² numbers, and a target as many again.
+    /// How far this regression varies from sample to sample, by the jackknife: the covariance of anything
+    /// linear in the model is `(n - 1)/n` times the sum of squares about their mean of what it is without
+    /// each row. For an [`Explainer`](crate::Explainer::with_posterior) or a
+    /// [`Posterior`](crate::Posterior) of the model that [`fit`](Self::fit) gives. Cost n³, memory n²
+    /// numbers, and a target as many again.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::TooFew`] for less than three rows; [`Error::Parameter`] with a further penalty, which is one on all rows.
+    /// As [`fit`](Self::fit); [`Error::TooFew`] for less than three rows; [`Error::Parameter`] with a further
+    /// penalty, which is one on all rows.
     pub fn jackknife(&self, x: &Table, y: &Matrix) -> Result<Covariance> {
         self.jackknife_until(x, y, Watch::nobody())
     }

@@ -1,4 +1,5 @@
-//! Kernel logistic regression as a kind of model: what its settings ask for, how its ridge is chosen, and refits of it.
+//! Kernel logistic regression as a kind of model: what its settings ask for, how its ridge is chosen, and
+//! refits of it.
 
 use super::KernelLogisticRegression;
 use super::bootstrap::{BOOTSTRAP, PROTECTED, Refit, by_class, refitted};

@@ -1,5 +1,6 @@
-//! Laplace's approximation for logistic outcomes: a normal distribution around the mode of the posterior of f (Rasmussen and Williams 2006, sections 3.4 and
-//! 5.5.1). Shared by all models of probabilities with a Gaussian process behind, who bring their prior covariance of f as a matrix.
+//! Laplace's approximation for logistic outcomes: a normal distribution around the mode of the posterior of f
+//! (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). Shared by all models of probabilities with a
+//! Gaussian process behind, who bring their prior covariance of f as a matrix.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,15 +13,17 @@ use crate::stop::check;
 
 /// Newton steps allowed.
 const MAX_NEWTON: usize = 100;
-/// At the mode α_i is the slope of the log likelihood; the largest difference that is accepted, for a weight of 1.
+/// At the mode α_i is the slope of the log likelihood; the largest difference that is accepted, for a weight
+/// of 1.
 const NEWTON_TOLERANCE: f64 = 1e-10;
 /// The same where rounding keeps it from getting smaller.
 const STALLED: f64 = 1e-6;
 
 /// What outcomes say of f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
 ///
-/// With a margin m of 0 that is logistic regression. With m > 0 it is the model of ties of Rao and Kupper (1967): a tie, `(e^2m - 1) σ(f - m) σ(-f - m)`,
-/// counts for either side, and adds `log(e^2m - 1)` to the constant. It is concave in f.
+/// With a margin m of 0 that is logistic regression. With m > 0 it is the model of ties of Rao and Kupper
+/// (1967): a tie, `(e^2m - 1) σ(f - m) σ(-f - m)`, counts for either side, and adds `log(e^2m - 1)` to the
+/// constant. It is concave in f.
 pub(crate) struct Likelihood {
     /// How much counts for f being large, one an observation.
     pub up: Vec<f64>,
@@ -38,7 +41,8 @@ pub(crate) fn log_logistic(x: f64) -> f64 {
 }
 
 impl Likelihood {
-    /// Of outcomes from 0 to 1 (shares of 1), each of which counts as often as its weight says (`None`: once).
+    /// Of outcomes from 0 to 1 (shares of 1), each of which counts as often as its weight says (`None`:
+    /// once).
     pub fn of_shares(y: &[f64], weights: Option<&[f64]>) -> Self {
         let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
         let of = |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
@@ -149,7 +153,8 @@ pub(crate) struct Mode<F = Cholesky> {
     pub f: Vec<f64>,
     /// The approximate log marginal likelihood (equation 3.32).
     pub value: f64,
-    /// Half of the third derivatives divided by W, by which W moves with f; 0 where W is what the value is a maximum in.
+    /// Half of the third derivatives divided by W, by which W moves with f; 0 where W is what the value is a
+    /// maximum in.
     pub twist: Vec<f64>,
 }
 
@@ -186,7 +191,8 @@ pub(super) fn damped(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f
     factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
 }
 
-/// The mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is halved until it does not. Cost n³/3 a step (some ten).
+/// The mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is halved
+/// until it does not. Cost n³/3 a step (some ten).
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -194,7 +200,8 @@ pub(crate) fn mode(gram: &Matrix, likelihood: &Likelihood, stop: &AtomicBool) ->
     mode_from(gram, likelihood, None, stop)
 }
 
-/// The same mode, from coefficients near those that are looked for, as of a prior that is nearly the same: where they are worth more than none, they save steps.
+/// The same mode, from coefficients near those that are looked for, as of a prior that is nearly the same:
+/// where they are worth more than none, they save steps.
 ///
 /// # Errors
 /// As [`mode`].
@@ -222,7 +229,8 @@ pub(crate) fn mode_from<K: PriorCovariance>(
         let factor = gram.factored(&root_weight)?;
         let off = |i: usize| (here[i].slope - alpha[i]).abs() / likelihood.weight(i).max(1.0);
         let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(off(i))));
-        // Near the mode a step squares what is off; where it no longer halves it, rounding is what is left, as of kernels of large scale.
+        // Near the mode a step squares what is off; where it no longer halves it, rounding is what is left,
+        // as of kernels of large scale.
         if change <= NEWTON_TOLERANCE || change <= STALLED && change > 0.5 * before {
             let value = objective - 0.5 * gram.log_det(&factor);
             let twist = here.iter().map(|d| 0.5 * d.twist).collect();

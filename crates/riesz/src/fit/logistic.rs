@@ -1,9 +1,10 @@
-//! Kernel logistic regression, binary and multinomial: a classifier whose probabilities are fitted, not added.
+//! Kernel logistic regression, binary and multinomial: a classifier whose probabilities are fitted, not
+//! added.
 //!
-//! Newton's method on the coefficients (Rasmussen and Williams 2006, algorithms 3.1 and 3.3, with an intercept and
-//! without the evidence). Every linear system has the form `I + D^½ K D^½ / ridge`, whose eigenvalues are at least 1
-//! whatever the data, and steps are damped by the generalised self-concordance of the loss (Bach 2010), so that
-//! the method converges from zero, on separable classes too.
+//! Newton's method on the coefficients (Rasmussen and Williams 2006, algorithms 3.1 and 3.3, with an
+//! intercept and without the evidence). Every linear system has the form `I + D^½ K D^½ / ridge`, whose
+//! eigenvalues are at least 1 whatever the data, and steps are damped by the generalised self-concordance of
+//! the loss (Bach 2010), so that the method converges from zero, on separable classes too.
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,12 +21,14 @@ use crate::table::Table;
 /// The tolerance of fits that are only compared: the loss differs by the square of this.
 pub(super) const SEARCH_TOLERANCE: f64 = 1e-4;
 
-/// `min Σ_i w_i · -ln p(class of row i | x_i) + (ridge/2) Σ_o ‖f_o - b_o‖²`, `w_i` = class weight · sample weight.
+/// `min Σ_i w_i · -ln p(class of row i | x_i) + (ridge/2) Σ_o ‖f_o - b_o‖²`, `w_i` = class weight · sample
+/// weight.
 ///
-/// Two classes: one output, `p(classes[1]) = 1/(1 + exp(-f))`. More: one output a class, `p_c ∝ exp(f_c)`, of sum zero.
-/// The outputs are `f_o = b_o + Σ_i α_io k(x_i, ·)`; the intercepts `b` are not penalised. `ridge` is `1/C` of
-/// scikit-learn's `LogisticRegression`, which is this model with the linear kernel. At the optimum
-/// `ridge · α_io = w_i ([row i is of class o] - p_o(x_i))`: a coefficient says how badly its row is predicted.
+/// Two classes: one output, `p(classes[1]) = 1/(1 + exp(-f))`. More: one output a class, `p_c ∝ exp(f_c)`, of
+/// sum zero. The outputs are `f_o = b_o + Σ_i α_io k(x_i, ·)`; the intercepts `b` are not penalised. `ridge`
+/// is `1/C` of scikit-learn's `LogisticRegression`, which is this model with the linear kernel. At the
+/// optimum `ridge · α_io = w_i ([row i is of class o] - p_o(x_i))`: a coefficient says how badly its row is
+/// predicted.
 #[derive(Debug, Clone)]
 pub struct KernelLogisticRegression {
     /// The kernel.
@@ -38,24 +41,26 @@ pub struct KernelLogisticRegression {
     pub sample_weight: Option<Vec<f64>>,
     /// Whether outputs have an intercept (default) or are functions of the kernel alone.
     pub fit_intercept: bool,
-    /// The largest violation of the optimality condition that is accepted, relative to the largest `ridge · |α|`
-    /// (1e-12 by default); a larger one is accepted where rounding hides it.
+    /// The largest violation of the optimality condition that is accepted, relative to the largest
+    /// `ridge · |α|` (1e-12 by default); a larger one is accepted where rounding hides it.
     pub tolerance: f64,
     /// Newton steps allowed, 100 by default. Ten are usual.
     pub max_iterations: usize,
-    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of an error.
+    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of
+    /// an error.
     pub keep_unfinished: bool,
     /// A further penalty, on Shapley values for example; then no row has weight 0.
     pub penalty: Option<Penalty>,
-    /// Where Newton's method starts, by default at zero: the end of a fit to the same rows with other settings, for paths of
-    /// settings. It changes how many steps are taken, and nothing else but rounding.
+    /// Where Newton's method starts, by default at zero: the end of a fit to the same rows with other
+    /// settings, for paths of settings. It changes how many steps are taken, and nothing else but rounding.
     pub start: Option<NewtonState>,
 }
 
 /// Where Newton's method ended, or is to start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewtonState {
-    /// `w_i ([row i is of class o] - p_o(x_i)) / ridge`, rows × outputs. Without a penalty these are the model's coefficients.
+    /// `w_i ([row i is of class o] - p_o(x_i)) / ridge`, rows × outputs. Without a penalty these are the
+    /// model's coefficients.
     pub coef: Matrix,
     /// One an output.
     pub intercept: Vec<f64>,
@@ -68,7 +73,8 @@ pub struct KlrFit {
     pub model: Expansion,
     /// Newton steps taken.
     pub iterations: usize,
-    /// Whether they reached the tolerance; always, unless [`KernelLogisticRegression::keep_unfinished`] is set.
+    /// Whether they reached the tolerance; always, unless [`KernelLogisticRegression::keep_unfinished`] is
+    /// set.
     pub converged: bool,
     /// The objective where they ended.
     pub objective: f64,
@@ -97,15 +103,15 @@ impl KernelLogisticRegression {
 
     /// Fits to `labels`, one index into `classes` a row.
     ///
-    /// For two classes the model has one output, the log-odds of `classes[1]`, named `"classes[1] vs classes[0]"`;
-    /// for more it has one output a class, named after it.
+    /// For two classes the model has one output, the log-odds of `classes[1]`, named
+    /// `"classes[1] vs classes[0]"`; for more it has one output a class, named after it.
     ///
     /// Cost of a Newton step: n³/3 for two classes, about C n³ for C. Memory: 2 n² doubles, or (C + 4) n².
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::DuplicateName`]; [`Error::Target`] if a
-    /// class has no rows; [`Error::NotConverged`]; [`Error::NotPositiveDefinite`]; [`Error::Overflow`] if kernel
-    /// values are not finite.
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::DuplicateName`]; [`Error::Target`]
+    /// if a class has no rows; [`Error::NotConverged`]; [`Error::NotPositiveDefinite`]; [`Error::Overflow`]
+    /// if kernel values are not finite.
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<KlrFit> {
         self.fit_until(x, labels, classes, &AtomicBool::new(false))
     }
@@ -260,8 +266,8 @@ impl Problem<'_> {
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
             let smooth_step = self.times_gram(&step);
             let change = shifted(&smooth_step, &shift);
-            // With φ(t) the objective along the step, |φ'''| ≤ reach · φ'', so that ln(1 + reach)/reach decreases it
-            // surely, and so does 1 if reach ≤ 1. Longer steps are tried first.
+            // With φ(t) the objective along the step, |φ'''| ≤ reach · φ'', so that ln(1 + reach)/reach
+            // decreases it surely, and so does 1 if reach ≤ 1. Longer steps are tried first.
             let reach = (0..n).map(|i| spread(&change, i)).fold(0.0, f64::max);
             let mut t: f64 = 1.0;
             if reach > 1.0 {
@@ -326,7 +332,8 @@ impl Problem<'_> {
         self.labels.iter().enumerate().map(of_row).sum()
     }
 
-    /// `w ([row is of the class] - p)`, and the diagonal curvature: `w p (1 - p)` for one output, `w p` for several.
+    /// `w ([row is of the class] - p)`, and the diagonal curvature: `w p (1 - p)` for one output, `w p` for
+    /// several.
     fn derivatives(&self, values: &Matrix) -> (Matrix, Matrix) {
         let (m, n) = (self.outputs, self.labels.len());
         let (mut residual, mut curvature) = (Matrix::zeros(m, n), Matrix::zeros(m, n));
@@ -371,9 +378,9 @@ impl Problem<'_> {
 
     /// The Newton step in coefficients and intercepts.
     ///
-    /// With the loss's Hessian W (block-diagonal over rows), the coefficients move by
-    /// `(ridge I + W K)⁻¹ (gradient - W 1 shift) = S (D⁻¹ gradient - 1 shift) / ridge`, `S = (W⁻¹ + K/ridge)⁻¹`,
-    /// and shift makes them sum to zero.
+    /// With the loss's Hessian W (block-diagonal over rows), the coefficients move by `(ridge I + W K)⁻¹
+    /// (gradient - W 1 shift) = S (D⁻¹ gradient - 1 shift) / ridge`, `S = (W⁻¹ + K/ridge)⁻¹`, and shift makes
+    /// them sum to zero.
     fn newton(&self, gradient: &Matrix, curvature: &Matrix, sums: &[f64]) -> Result<(Matrix, Vec<f64>)> {
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
@@ -408,8 +415,8 @@ impl Problem<'_> {
     }
 }
 
-/// `S = (W⁻¹ + K/ridge)⁻¹ = E - E R (Σ_o E_o)⁻¹ Rᵀ E`, with `E_o = D_o^½ (I + D_o^½ K D_o^½ / ridge)⁻¹ D_o^½` and
-/// R summing over outputs; for one output `S = E` (Rasmussen and Williams, equations 3.45 to 3.47).
+/// `S = (W⁻¹ + K/ridge)⁻¹ = E - E R (Σ_o E_o)⁻¹ Rᵀ E`, with `E_o = D_o^½ (I + D_o^½ K D_o^½ / ridge)⁻¹ D_o^½`
+/// and R summing over outputs; for one output `S = E` (Rasmussen and Williams, equations 3.45 to 3.47).
 struct System {
     root: Matrix,
     factors: Vec<Cholesky>,

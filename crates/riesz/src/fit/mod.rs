@@ -11,8 +11,8 @@
 //! | [`KernelLogisticRegression`] | logarithmic | damped Newton |
 //! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation on working sets |
 //!
-//! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic regression.
-//! Settings are chosen with [`selection`].
+//! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic
+//! regression. Settings are chosen with [`selection`].
 
 pub(crate) mod average;
 mod bootstrap;
@@ -123,13 +123,15 @@ pub(crate) fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
     }
 }
 
-/// Refuses a fit that sees every pair of rows where so many kernel matrices do not fit into memory; `remedy` is what else there is.
+/// Refuses a fit that sees every pair of rows where so many kernel matrices do not fit into memory; `remedy`
+/// is what else there is.
 pub(crate) fn check_dense(rows: usize, matrices: f64, remedy: &str) -> Result<()> {
     let needed = matrices * (rows as f64).powi(2);
     crate::memory::hold(needed as usize).map_err(|free| {
         let (needed, free) = (8e-9 * needed, 8e-9 * free as f64);
         let allowed = format!(
-            "a fit that sees every pair of rows takes {needed:.1} GB of memory, and {free:.1} GB are free: {remedy}fit to fewer rows"
+            "a fit that sees every pair of rows takes {needed:.1} GB of memory, and {free:.1} GB are free: \
+             {remedy}fit to fewer rows"
         );
         Error::parameter("number of rows", rows, allowed)
     })

@@ -49,8 +49,8 @@ impl ModelKind {
     /// Settings of this kind of model, from names and values; those that are null are not set.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a value that a setting cannot have, or a name that is none; [`Error::Unused`] for a setting of other
-    /// kinds.
+    /// [`Error::Parameter`] for a value that a setting cannot have, or a name that is none; [`Error::Unused`]
+    /// for a setting of other kinds.
     pub fn values(&self, given: impl IntoIterator<Item = (String, Value)>) -> Result<SettingValues> {
         let values = SettingValues::new(&Self::all_settings(), given)?;
         for name in values.given() {
@@ -63,7 +63,8 @@ impl ModelKind {
     /// tried where settings are left to it.
     ///
     /// # Errors
-    /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict; those of the estimator.
+    /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict;
+    /// those of the estimator.
     pub fn fit(&self, task: &Task<'_>) -> Result<Fitted> {
         let given = [
             (Input::SampleWeight, task.sample_weight.is_some()),
@@ -75,8 +76,8 @@ impl ModelKind {
         if self.posterior
             && let Some(factor) = factors.find(|factor| !factor.positive_definite())
         {
-            let allowed = "it is not positive definite, so it is no covariance of a Gaussian process: support vector \
-                           machines (svr, svc) take it";
+            let allowed = "it is not positive definite, so it is no covariance of a Gaussian process: \
+                           support vector machines (svr, svc) take it";
             return Err(Error::parameter("kernel", factor.formula(), allowed));
         }
         let mut fitted = (self.fit)(task)?;

@@ -1,11 +1,12 @@
-//! A further penalty on what linear functionals of the model say: Shapley-regularised training, when the functionals are Shapley
-//! values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4).
+//! A further penalty on what linear functionals of the model say: Shapley-regularised training, when the
+//! functionals are Shapley values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4).
 //!
-//! With the gram matrix K and functionals Z (a column holds what each coefficient adds to one functional), the estimator
-//! minimises `loss(K α) + ridge αᵀ K α + (strength / n) ‖Zᵀ α‖²`. That is the same estimator without the penalty on another gram matrix
-//! `K̃ = K M⁻¹ K`, `M = K + c Z Zᵀ`, `c = strength / (n ridge)`: if `γ` are its coefficients there, `α = M⁻¹ K γ` are those of
-//! the penalised model, and it predicts `K α = K̃ γ`. So every estimator that works on a gram matrix can be penalised.
-//! For squared loss it is the paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
+//! With the gram matrix K and functionals Z (a column holds what each coefficient adds to one functional),
+//! the estimator minimises `loss(K α) + ridge αᵀ K α + (strength / n) ‖Zᵀ α‖²`. That is the same estimator
+//! without the penalty on another gram matrix `K̃ = K M⁻¹ K`, `M = K + c Z Zᵀ`, `c = strength / (n ridge)`:
+//! if `γ` are its coefficients there, `α = M⁻¹ K γ` are those of the penalised model, and it predicts
+//! `K α = K̃ γ`. So every estimator that works on a gram matrix can be penalised. For squared loss it is the
+//! paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
 
 use crate::error::{Error, Result};
 use crate::explanation::Fact;
@@ -14,7 +15,8 @@ use crate::linalg::{Cholesky, Matrix};
 /// `(strength / n) Σ (Σ_i functional_i coef_i)²` over functionals and outputs, where n is the number of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Penalty {
-    /// Rows × functionals: what a coefficient 1 of the row adds to the functional. Several n × n matrices from
+    /// Rows × functionals: what a coefficient 1 of the row adds to the functional. Several n × n matrices
+    /// from
     /// [`Explainer::functionals`](crate::Explainer::functionals) stand side by side.
     pub functionals: Matrix,
     /// Not negative.
@@ -55,7 +57,8 @@ impl Penalty {
             .chain(sampled.map(|words| Fact::new("penalty", words)))
     }
 
-    /// Moves the penalty into the gram matrix; `ridge` is what multiplies `αᵀ K α` in the objective. Cost O(n³) and O(n² · functionals).
+    /// Moves the penalty into the gram matrix; `ridge` is what multiplies `αᵀ K α` in the objective. Cost
+    /// O(n³) and O(n² · functionals).
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`] for the gram matrix.
@@ -73,7 +76,8 @@ impl Penalty {
         if !(self.strength.is_finite() && self.strength >= 0.0) {
             return Err(Error::parameter("strength", self.strength, "it is a number that is not negative"));
         }
-        // K = L Lᵀ and V = L⁻¹ Z: M = L (I + c V Vᵀ) Lᵀ = L R Rᵀ Lᵀ, and K̃ = L (R Rᵀ)⁻¹ Lᵀ = Tᵀ T with T = R⁻¹ Lᵀ.
+        // K = L Lᵀ and V = L⁻¹ Z: M = L (I + c V Vᵀ) Lᵀ = L R Rᵀ Lᵀ, and K̃ = L (R Rᵀ)⁻¹ Lᵀ = Tᵀ T with T =
+        // R⁻¹ Lᵀ.
         let lower = Cholesky::new(gram, "gram matrix")?;
         let mut v = self.functionals.clone();
         lower.solve_lower_in_place(&mut v);

@@ -22,7 +22,8 @@ use crate::setting::SettingValues;
 use crate::stop::check;
 use crate::table::Table;
 
-/// Kernel ridge regression, by name. Its ridge is chosen by leave-one-out, or on folds where their number is set.
+/// Kernel ridge regression, by name. Its ridge is chosen by leave-one-out, or on folds where their number is
+/// set.
 pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
@@ -166,8 +167,8 @@ pub struct RidgeFit {
 }
 
 impl RidgeFit {
-    /// Mean squared leave-one-out error over rows and targets, with the intercept held fixed, from the diagonal of the
-    /// inverse (Rifkin and Lippert 2007). Cost 2n³/3, twice that of the fit.
+    /// Mean squared leave-one-out error over rows and targets, with the intercept held fixed, from the
+    /// diagonal of the inverse (Rifkin and Lippert 2007). Cost 2n³/3, twice that of the fit.
     pub fn loo_error(&self) -> f64 {
         let inverse = self.factor.inverse();
         mean_square(&self.dual_coef, |i| inverse[(i, i)])

@@ -1,4 +1,5 @@
-//! A setting as it is given, or the one that does best on held-out folds: how kinds of model choose what is left to them.
+//! A setting as it is given, or the one that does best on held-out folds: how kinds of model choose what is
+//! left to them.
 
 use super::selection::{
     Axis, ClassScore, CrossValidation, cross_validate_classes_until, cross_validate_until, folds,
@@ -67,7 +68,8 @@ impl Search<'_> {
         })
     }
 
-    /// For models of classes. The values follow on from one another on the same fold, with what their fits leave in the memory.
+    /// For models of classes. The values follow on from one another on the same fold, with what their fits
+    /// leave in the memory.
     pub fn of_classes<M: Default>(
         &self,
         score: ClassScore,
@@ -91,8 +93,8 @@ impl Search<'_> {
         })
     }
 
-    /// The value that is given, or the best of all times multiples of the length scales by `score`, which gets the grid and how a multiple
-    /// makes a kernel.
+    /// The value that is given, or the best of all times multiples of the length scales by `score`, which
+    /// gets the grid and how a multiple makes a kernel.
     fn best(
         &self,
         name: &str,
@@ -144,8 +146,8 @@ impl Search<'_> {
         self.task.weights_of(&rows.iter().map(|&i| drawn.rows[i]).collect::<Vec<_>>())
     }
 
-    /// The rows to look at, all unless they are more than [`SEARCH_ROWS`], or where it is not set than `most`: then so many at random, of each
-    /// class its share, but no fewer than there are folds.
+    /// The rows to look at, all unless they are more than [`SEARCH_ROWS`], or where it is not set than
+    /// `most`: then so many at random, of each class its share, but no fewer than there are folds.
     pub fn drawn(&self, most: usize, labels: Option<&[usize]>) -> Drawn {
         let (x, n) = (self.task.x, self.task.x.rows());
         let most = self.task.settings.count(SEARCH_ROWS.name).unwrap_or(most);

@@ -1,7 +1,8 @@
-//! Choosing settings: by leave-one-out in closed form for ridge regression, by cross-validation for everything else.
+//! Choosing settings: by leave-one-out in closed form for ridge regression, by cross-validation for
+//! everything else.
 //!
-//! Candidates are scored on rows they were not fitted on, the whole table of scores is kept, and ties go to the smoother
-//! model. Nothing depends on the number of threads.
+//! Candidates are scored on rows they were not fitted on, the whole table of scores is kept, and ties go to
+//! the smoother model. Nothing depends on the number of threads.
 //!
 //! ```
 //! use riesz::fit::selection::{Axis, ClassScore, DEFAULT_MULTIPLIERS, cross_validate_classes, stratified_folds};
@@ -75,8 +76,8 @@ impl Axis {
             .collect()
     }
 
-    /// One sentence for each axis on whose end combination `at` of the [`grid`](Self::grid) lies: a better value may lie
-    /// outside. Axes of one value have no end.
+    /// One sentence for each axis on whose end combination `at` of the [`grid`](Self::grid) lies: a better
+    /// value may lie outside. Axes of one value have no end.
     pub fn edges(axes: &[Self], at: usize) -> Vec<String> {
         let mut sentences = Vec::new();
         for (axis, place) in axes.iter().zip(Self::places(axes, at)) {
@@ -115,9 +116,9 @@ pub struct RidgeSelection {
     pub edges: Vec<String>,
 }
 
-/// The ridge and the common multiplier of all length scales with the least mean squared leave-one-out error (targets'
-/// means held fixed). Of errors within rounding the largest multiplier wins, then the largest ridge. A kernel without
-/// length scales is tried as it is, whatever `multipliers` says.
+/// The ridge and the common multiplier of all length scales with the least mean squared leave-one-out error
+/// (targets' means held fixed). Of errors within rounding the largest multiplier wins, then the largest
+/// ridge. A kernel without length scales is tried as it is, whatever `multipliers` says.
 ///
 /// Cost: one eigendecomposition, O(n³), a multiplier and O(n²) a ridge.
 ///
@@ -199,12 +200,12 @@ pub fn folds(n: usize, k: usize, seed: u64) -> Result<Vec<usize>> {
     Ok(fold)
 }
 
-/// The fold (0 to k - 1) of each row, at random within classes: both the folds' sizes and each class's share of them
-/// differ by one at most.
+/// The fold (0 to k - 1) of each row, at random within classes: both the folds' sizes and each class's share
+/// of them differ by one at most.
 ///
 /// # Errors
-/// [`Error::Parameter`] unless 2 ≤ k ≤ n; [`Error::Target`] if a class has fewer than two rows, so that some fold would
-/// be predicted by a model that has not seen it, or a label has no class.
+/// [`Error::Parameter`] unless 2 ≤ k ≤ n; [`Error::Target`] if a class has fewer than two rows, so that some
+/// fold would be predicted by a model that has not seen it, or a label has no class.
 pub fn stratified_folds(labels: &[usize], classes: &[String], k: usize, seed: u64) -> Result<Vec<usize>> {
     check_count(labels.len(), k)?;
     if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
@@ -245,8 +246,8 @@ pub struct Score {
     pub folds: Vec<f64>,
     /// Mean over folds, scikit-learn's `mean_test_score`; NaN if the candidate failed.
     pub mean: f64,
-    /// Standard deviation of the folds' scores (divisor k - 1) over √k. Folds share training rows, so it is a guide
-    /// and no confidence interval.
+    /// Standard deviation of the folds' scores (divisor k - 1) over √k. Folds share training rows, so it is a
+    /// guide and no confidence interval.
     pub std_error: f64,
     /// Why the candidate could not be fitted or scored on some fold (the first).
     pub failure: Option<Error>,
@@ -259,19 +260,19 @@ pub struct CrossValidation {
     pub scores: Vec<Score>,
     /// The candidate with the best mean; the first of equals.
     pub best: usize,
-    /// The first candidate whose mean is within the best's standard error of the best's mean: with candidates from
-    /// smooth to rough, the smoothest that is not evidently worse (Breiman et al. 1984).
+    /// The first candidate whose mean is within the best's standard error of the best's mean: with candidates
+    /// from smooth to rough, the smoothest that is not evidently worse (Breiman et al. 1984).
     pub first_within_error: usize,
 }
 
 /// Scores regressors by mean squared error (smaller is better) on each fold after fitting on the others.
 ///
-/// `fit` gets a candidate, the training rows of `x` and of `y`, and their indices (for weights). Candidates and
-/// folds run in parallel; a candidate that fails is kept with its failure and cannot be best.
+/// `fit` gets a candidate, the training rows of `x` and of `y`, and their indices (for weights). Candidates
+/// and folds run in parallel; a candidate that fails is kept with its failure and cannot be best.
 ///
 /// # Errors
-/// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`] for fold numbers that skip some;
-/// the first candidate's failure if all fail.
+/// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`] for fold numbers that skip
+/// some; the first candidate's failure if all fail.
 pub fn cross_validate<C: Sync>(
     candidates: &[C],
     x: &Table,
@@ -308,12 +309,12 @@ pub(super) fn cross_validate_until<C: Sync>(
     })
 }
 
-/// Scores classifiers on each fold after fitting on the others. As [`cross_validate`], with labels as indices into
-/// `classes`.
+/// Scores classifiers on each fold after fitting on the others. As [`cross_validate`], with labels as indices
+/// into `classes`.
 ///
 /// # Errors
-/// As [`cross_validate`]; [`Error::Target`] if all rows of a class lie in one fold; [`Error::Parameter`] as a candidate's
-/// failure for the log loss of a model without probabilities.
+/// As [`cross_validate`]; [`Error::Target`] if all rows of a class lie in one fold; [`Error::Parameter`] as a
+/// candidate's failure for the log loss of a model without probabilities.
 pub fn cross_validate_classes<C: Sync>(
     candidates: &[C],
     x: &Table,
@@ -330,8 +331,8 @@ pub fn cross_validate_classes<C: Sync>(
     cross_validate_classes_until(alone, x, of, folds, score, Watch::nobody(), fit)
 }
 
-/// As [`cross_validate_classes`], a step a candidate and fold, of so many chains of candidates: every so manieth follows on from the one
-/// before, on the same fold, with what its fit left in the memory.
+/// As [`cross_validate_classes`], a step a candidate and fold, of so many chains of candidates: every so
+/// manieth follows on from the one before, on the same fold, with what its fit left in the memory.
 pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     candidates: (&[C], usize),
     x: &Table,
@@ -387,7 +388,9 @@ fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
 
 /// Refuses a score that the outputs of a model do not give.
 fn no_score(name: &str) -> Error {
-    let allowed = "the outputs of this model alone do not give it (log loss takes probabilities; several classes of a                    Gaussian process take its posterior): choose another score";
+    let allowed = "the outputs of this model alone do not give it (log loss takes probabilities; several \
+                   classes of a                    Gaussian process take its posterior): choose another \
+                   score";
     Error::parameter("score", name, allowed)
 }
 

@@ -15,10 +15,12 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Of `y`, observations × targets: normalised or as they are. With an operator each is a sum of rows, by its column.
+    /// Of `y`, observations × targets: normalised or as they are. With an operator each is a sum of rows, by
+    /// its column.
     ///
     /// # Errors
-    /// [`Error::TooFew`] without any; [`Error::NotFinite`]; [`Error::Target`] if one to be normalised is constant.
+    /// [`Error::TooFew`] without any; [`Error::NotFinite`]; [`Error::Target`] if one to be normalised is
+    /// constant.
     pub fn new(y: &Matrix, operator: Option<&Sparse>, normalise: bool) -> Result<Self> {
         if y.cols() == 0 || y.rows() == 0 {
             return Err(Error::TooFew { what: "the target".into(), needed: 1, unit: "row and column are" });
@@ -51,8 +53,8 @@ impl Targets {
                     return Err(Error::Target {
                         name: format!("target {}", o + 1),
                         problem: format!(
-                            "has no spread to normalise by (mean {mean:.4e}, variance {spread:.1e}): there is nothing to \
-                             learn, or set normalize_y to false"
+                            "has no spread to normalise by (mean {mean:.4e}, variance {spread:.1e}): there \
+                             is nothing to learn, or set normalize_y to false"
                         ),
                     });
                 }
@@ -73,7 +75,8 @@ impl Targets {
         Ok(Self { values, center, scale, variance })
     }
 
-    /// By how much the logarithm of a density is larger of these than of targets in their own units, but for `variance`.
+    /// By how much the logarithm of a density is larger of these than of targets in their own units, but for
+    /// `variance`.
     pub fn units(&self) -> f64 {
         self.values.rows() as f64 * self.scale.iter().map(|s| s.ln()).sum::<f64>()
     }
@@ -108,8 +111,8 @@ pub(super) fn check_row_noise(
     Ok(())
 }
 
-/// The constant c that fits `y_j = sums_j c` best, and the mean square around it divided by that of `sizes`: mean and variance
-/// where both are 1.
+/// The constant c that fits `y_j = sums_j c` best, and the mean square around it divided by that of `sizes`:
+/// mean and variance where both are 1.
 pub(crate) fn mean_variance_of_sums(y: &[f64], sums: &[f64], sizes: &[f64]) -> (f64, f64) {
     let square: f64 = dot(sums, sums);
     let mean = if square > 0.0 { dot(sums, y) / square } else { 0.0 };

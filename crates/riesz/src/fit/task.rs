@@ -1,4 +1,5 @@
-//! What kinds of model have in common: what they say of themselves, what they are fitted from, and what a fit knows.
+//! What kinds of model have in common: what they say of themselves, what they are fitted from, and what a fit
+//! knows.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -117,7 +118,8 @@ pub struct Task<'a> {
     pub seed: u64,
     /// Another thread sets it to give up soon, with [`Error::Interrupted`].
     pub stop: Arc<AtomicBool>,
-    /// How far the fit is: of a search, or where it does not know how far it has to go the steps that it has taken.
+    /// How far the fit is: of a search, or where it does not know how far it has to go the steps that it has
+    /// taken.
     pub progress: Arc<Progress>,
 }
 
@@ -183,15 +185,16 @@ pub(super) const RIDGE: Setting = Setting {
     placeholder: "X",
     range: Range::Tuned,
     bare: None,
-    help: "Penalty: a positive number, or 'auto' for the best leave-one-out error (krr), or squared error (krr with folds) or log loss \
-           (klr) on held-out folds [default: auto]",
+    help: "Penalty: a positive number, or 'auto' for the best leave-one-out error (krr), or squared error \
+           (krr with folds) or log loss (klr) on held-out folds [default: auto]",
 };
 pub(super) const C: Setting = Setting {
     name: "c",
     placeholder: "X",
     range: Range::Tuned,
     bare: None,
-    help: "Price of an error: a positive number, or 'auto' for the best accuracy or squared error on held-out folds [default: 1]",
+    help: "Price of an error: a positive number, or 'auto' for the best accuracy or squared error on \
+           held-out folds [default: 1]",
 };
 pub(super) const CLASS_WEIGHT: Setting = Setting {
     name: "class_weight",
@@ -240,7 +243,8 @@ pub(super) const FIXED_KERNEL: Setting = Setting {
     placeholder: "BOOL",
     range: Range::Switch,
     bare: Some("true"),
-    help: "Keep the kernel's parameters. By default Gaussian processes tune them, and 'auto' tries multiples of the length scales",
+    help: "Keep the kernel's parameters. By default Gaussian processes tune them, and 'auto' tries \
+           multiples of the length scales",
 };
 pub(super) const FOLDS: Setting = Setting {
     name: "folds",
@@ -254,35 +258,41 @@ pub(super) const LANDMARKS: Setting = Setting {
     placeholder: "M",
     range: Range::Count(1),
     bare: None,
-    help: "Learn through at most so many rows that stand for all: memory no longer grows with the number of rows, and cost only in proportion to it",
+    help: "Learn through at most so many rows that stand for all: memory no longer grows with the number of \
+           rows, and cost only in proportion to it",
 };
 pub(super) const CORRECTIONS: Setting = Setting {
     name: "corrections",
     placeholder: "N",
     range: Range::Count(0),
     bare: None,
-    help: "With landmarks, passes over all rows that correct the solution and prove how near it is; one more where that is little and can be mended [default: 1]",
+    help: "With landmarks, passes over all rows that correct the solution and prove how near it is; one \
+           more where that is little and can be mended [default: 1]",
 };
 pub(super) const SOLVER: Setting = Setting {
     name: "solver",
     placeholder: "NAME",
     range: Range::Choice(&["auto", "direct", "cg"]),
     bare: None,
-    help: "With landmarks: 'direct' reads all rows once for a square matrix of landmarks, and solves; 'cg' takes a score of passes by conjugate gradients, each far cheaper where landmarks are many thousands; 'auto' takes what needs less time [default: auto]",
+    help: "With landmarks: 'direct' reads all rows once for a square matrix of landmarks, and solves; 'cg' \
+           takes a score of passes by conjugate gradients, each far cheaper where landmarks are many \
+           thousands; 'auto' takes what needs less time [default: auto]",
 };
 pub(super) const TOLERANCE: Setting = Setting {
     name: "tolerance",
     placeholder: "T",
     range: Range::Positive { share: true },
     bare: None,
-    help: "Conjugate gradients end where no prediction at a landmark is farther from the exact one than so much of the root mean squared error, which is proved [default: 1e-3]",
+    help: "Conjugate gradients end where no prediction at a landmark is farther from the exact one than so \
+           much of the root mean squared error, which is proved [default: 1e-3]",
 };
 pub(super) const SEARCH_ROWS: Setting = Setting {
     name: "search_rows",
     placeholder: "N",
     range: Range::Count(10),
     bare: None,
-    help: "Of more rows than these, 'auto' looks at so many, drawn with the seed [default: 2000 for leave-one-out, 1000 for folds]",
+    help: "Of more rows than these, 'auto' looks at so many, drawn with the seed [default: 2000 for \
+           leave-one-out, 1000 for folds]",
 };
 
 impl<'a> Task<'a> {

@@ -1,4 +1,5 @@
-//! What fits of many kinds through landmarks share: what settings ask of them, and how they learn from rows in memory.
+//! What fits of many kinds through landmarks share: what settings ask of them, and how they learn from rows
+//! in memory.
 
 use super::nystrom::{Heed, Job, Kind, Rows, fit_rows};
 use super::task::{FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, RIDGE, Task};
@@ -9,7 +10,8 @@ use crate::setting::SettingValues;
 /// What belongs to fits of all rows.
 const DENSE: &str = "fits without landmarks";
 
-/// The fit through landmarks that settings ask for; `None` if they ask for none. Those of `dense` are refused.
+/// The fit through landmarks that settings ask for; `None` if they ask for none. Those of `dense` are
+/// refused.
 pub(super) fn job(settings: &SettingValues, seed: u64, dense: &[&'static str]) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
     let ridge = settings.number(RIDGE.name);

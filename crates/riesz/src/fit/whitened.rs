@@ -5,8 +5,8 @@ use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
 use crate::table::Table;
 
-/// Added to the diagonal of `K(W, W)`, relative to its mean. Inducing variables that are seen through so much noise leave a bound a bound; that it is always the same leaves it
-/// smooth.
+/// Added to the diagonal of `K(W, W)`, relative to its mean. Inducing variables that are seen through so much
+/// noise leave a bound a bound; that it is always the same leaves it smooth.
 const JITTER: f64 = 1e-10;
 
 /// Parts of what is known of a point's prior variance that are smaller are left out.
@@ -52,7 +52,8 @@ impl Whitened {
         kernel.gradient(points, &by_gram)
     }
 
-    /// F with `FFᵀ = L⁻ᵀ(I - (I + told)⁻¹)L⁻¹`, in as many columns as there are parts that count. Cost O(points³).
+    /// F with `FFᵀ = L⁻ᵀ(I - (I + told)⁻¹)L⁻¹`, in as many columns as there are parts that count. Cost
+    /// O(points³).
     pub fn root(&self, told: &Matrix) -> Result<Matrix> {
         let (values, vectors) = symmetric_eigen(told)?;
         let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > NEGLIGIBLE).collect();

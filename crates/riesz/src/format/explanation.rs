@@ -1,4 +1,5 @@
-//! Explanations as JSON: the fields of [`Explanation`] beside a format name and a version, and what a classifier decides of the rows.
+//! Explanations as JSON: the fields of [`Explanation`] beside a format name and a version, and what a
+//! classifier decides of the rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,8 @@ use crate::prediction::Decisions;
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-explanation";
-/// The newest version, which this library reads and writes where it says how sure values are, and the version of files without.
+/// The newest version, which this library reads and writes where it says how sure values are, and the version
+/// of files without.
 pub const VERSION: u64 = 3;
 const PLAIN: u64 = 2;
 
@@ -73,7 +75,8 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// Reads what [`write`](fn@write) wrote.
 ///
 /// # Errors
-/// [`Error::Format`] for anything else and for a newer version; as [`Explanation::validate`] and [`Decisions::validate`].
+/// [`Error::Format`] for anything else and for a newer version; as [`Explanation::validate`] and
+/// [`Decisions::validate`].
 pub fn read(bytes: &[u8]) -> Result<SavedExplanation> {
     let broken = |e: serde_json::Error| Error::Format {
         problem: format!("this is not a riesz explanation, or it is damaged: {e}"),

@@ -1,12 +1,14 @@
 //! Model files: a [safetensors](https://github.com/huggingface/safetensors) container with the arrays
-//! `points` (n × d), `coef` (n × outputs) and `intercept` (outputs), all F64 and row-major, and in its metadata
-//! under `riesz` one JSON record with everything else. No code is ever run from such a file.
+//! `points` (n × d), `coef` (n × outputs) and `intercept` (outputs), all F64 and row-major, and in its
+//! metadata under `riesz` one JSON record with everything else. No code is ever run from such a file.
 //!
-//! With a posterior the file has version 2 and, for the k-th matrix Q, one or more of the arrays `posterior.k.factor` (the Cholesky factor of
-//! V on and below its diagonal, row by row), `.starts`, `.places` (U64) and `.weights` (the columns of A), `.low_rank` (n × r; since version 4
-//! bags × r behind such columns) and `.dense` (Q itself, as the factor is kept).
+//! With a posterior the file has version 2 and, for the k-th matrix Q, one or more of the arrays
+//! `posterior.k.factor` (the Cholesky factor of V on and below its diagonal, row by row), `.starts`,
+//! `.places` (U64) and `.weights` (the columns of A), `.low_rank` (n × r; since version 4 bags × r behind
+//! such columns) and `.dense` (Q itself, as the factor is kept).
 //!
-//! The record holds a checksum (SHA-256) of itself and of all arrays, so that a damaged file is refused and not believed.
+//! The record holds a checksum (SHA-256) of itself and of all arrays, so that a damaged file is refused and
+//! not believed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,7 +27,8 @@ use crate::table::{Column, Groups, Table};
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
-/// The newest version that this library reads. It writes the first that knows what a model has: 1 without a posterior.
+/// The newest version that this library reads. It writes the first that knows what a model has: 1 without a
+/// posterior.
 pub const VERSION: u64 = 5;
 
 /// A model, what is known of how sure it is, and the players by which it is meant to be explained.
@@ -33,8 +36,8 @@ pub const VERSION: u64 = 5;
 pub struct SavedModel {
     /// The model.
     pub model: Expansion,
-    /// What its posterior is besides it, which takes 4 n² bytes for n points and every matrix Q. `None` to leave it out, and for
-    /// models that have none.
+    /// What its posterior is besides it, which takes 4 n² bytes for n points and every matrix Q. `None` to
+    /// leave it out, and for models that have none.
     pub covariance: Option<Covariance>,
     /// The players, if they are not simply the columns.
     pub groups: Option<Groups>,
@@ -52,7 +55,8 @@ struct Group {
     columns: Vec<String>,
 }
 
-// A field by another name may be a damaged one: were it passed over, a checksum's would excuse all other damage.
+// A field by another name may be a damaged one: were it passed over, a checksum's would excuse all other
+// damage.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -308,7 +312,8 @@ fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Res
     Ok(Known::Inverse { operator, factor })
 }
 
-/// The numbers on and below the diagonal of an n × n matrix; more than any file has if they cannot be counted.
+/// The numbers on and below the diagonal of an n × n matrix; more than any file has if they cannot be
+/// counted.
 fn triangle(n: usize) -> Option<usize> {
     Some(n.checked_add(1).and_then(|above| n.checked_mul(above)).map_or(usize::MAX, |twice| twice / 2))
 }
@@ -333,8 +338,8 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
         let parts = views.iter().map(|(name, view)| (name.as_str(), view.shape(), view.data()));
         if checksum(&text.replacen(written, UNKNOWN, 1), parts) != *written {
             return Err(Error::Format {
-                problem: "the file is damaged: its contents are not those whose checksum was written with them; copy it again from where \
-                          it came from, or fit the model again"
+                problem: "the file is damaged: its contents are not those whose checksum was written with \
+                          them; copy it again from where it came from, or fit the model again"
                     .into(),
             });
         }
@@ -391,7 +396,8 @@ fn numbers(tensors: &SafeTensors<'_>, name: &str, shape: &[Option<usize>]) -> Re
     Ok((size, cells.iter().map(|b| f64::from_le_bytes(*b)).collect()))
 }
 
-/// The cells of eight bytes of the array `name`, which must be of the given kind and sizes, and its first size.
+/// The cells of eight bytes of the array `name`, which must be of the given kind and sizes, and its first
+/// size.
 fn cells<'t>(
     tensors: &SafeTensors<'t>,
     name: &str,

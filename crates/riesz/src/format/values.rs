@@ -1,7 +1,8 @@
-//! Explanations as tables, both ways, for CSV, Parquet and data frames. One line a row and output: `row, output, base_value,
-//! prediction, residual`, then one column a player, and one more a player for standard errors where values are estimated, and for standard
-//! deviations where it is known how sure they are. A table can be of any length; unlike the JSON form it does not hold the feature values, and what a [`Note`] says
-//! has a place in Parquet files alone.
+//! Explanations as tables, both ways, for CSV, Parquet and data frames. One line a row and output:
+//! `row, output, base_value, prediction, residual`, then one column a player, and one more a player for
+//! standard errors where values are estimated, and for standard deviations where it is known how sure they
+//! are. A table can be of any length; unlike the JSON form it does not hold the feature values, and what a
+//! [`Note`] says has a place in Parquet files alone.
 
 use std::collections::HashMap;
 
@@ -111,8 +112,8 @@ pub fn recognises(header: &[String]) -> bool {
     LEADING.iter().all(|name| header.iter().any(|h| h == name))
 }
 
-/// A table of values being read, a line at a time: all of a table, or some of its rows, in any order. The explanation has no feature
-/// values.
+/// A table of values being read, a line at a time: all of a table, or some of its rows, in any order. The
+/// explanation has no feature values.
 #[derive(Debug)]
 pub struct Reader {
     wanted: Vec<usize>,
@@ -212,7 +213,8 @@ impl Reader {
     /// What was read, and what `note` says of it.
     ///
     /// # Errors
-    /// [`Error::TooFew`] without lines, [`Error::Format`] if a row lacks an output; as [`Explanation::validate`].
+    /// [`Error::TooFew`] without lines, [`Error::Format`] if a row lacks an output; as
+    /// [`Explanation::validate`].
     pub fn finish(self, note: Option<Note>) -> Result<Explanation> {
         let (n, p, width) = (self.row_numbers.len(), self.players.len(), self.wanted.len() - 2);
         if n == 0 {

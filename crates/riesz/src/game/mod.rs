@@ -46,13 +46,14 @@ impl From<Table> for Background {
 pub enum Conditional {
     /// A conditional mean embedding (RKHS-SHAP): the reference rows, weighted.
     Embedding(Conditioning),
-    /// For functions: draws from a normal distribution with the reference's mean and covariance, given the present features (Aas, Jullum
-    /// and Løland 2021, §3.1).
+    /// For functions: draws from a normal distribution with the reference's mean and covariance, given the
+    /// present features (Aas, Jullum and Løland 2021, §3.1).
     Gaussian {
         /// Draws for each coalition and row, at least 2.
         draws: usize,
     },
-    /// The same for normal scores: each column is first mapped to a normal distribution through its ranks (§3.2 there).
+    /// The same for normal scores: each column is first mapped to a normal distribution through its ranks
+    /// (§3.2 there).
     Copula {
         /// Draws for each coalition and row, at least 2.
         draws: usize,
@@ -90,18 +91,21 @@ pub enum Game {
         /// The background.
         background: Background,
     },
-    /// Absent features follow their conditional distribution given the present ones, estimated by a conditional mean embedding:
-    /// RKHS-SHAP's observational game (Chau, Hu, Gonzalez and Sejdinovic 2022). Not a product game: its coalitions
-    /// are valued one by one. With nobody present it is the mean over the reference, with everybody the prediction.
+    /// Absent features follow their conditional distribution given the present ones, estimated by a
+    /// conditional mean embedding: RKHS-SHAP's observational game (Chau, Hu, Gonzalez and Sejdinovic 2022).
+    /// Not a product game: its coalitions are valued one by one. With nobody present it is the mean over the
+    /// reference, with everybody the prediction.
     Observational {
         /// The rows from which conditional distributions are learnt.
         reference: Background,
         /// How they are learnt.
         conditional: Conditional,
     },
-    /// Parts of a row are independent of each other, such as the left and the right item of a duel: the interventional game whose background is all combinations of the parts'
-    /// background rows, at the cost of their sum; or the observational one, in which absent features are guessed from the present ones of their own part (Chau,
-    /// Gonzalez and Sejdinovic 2022, Pref-SHAP). For up to 16 players, and kernels that tie no columns of different parts together.
+    /// Parts of a row are independent of each other, such as the left and the right item of a duel: the
+    /// interventional game whose background is all combinations of the parts' background rows, at the cost of
+    /// their sum; or the observational one, in which absent features are guessed from the present ones of
+    /// their own part (Chau, Gonzalez and Sejdinovic 2022, Pref-SHAP). For up to 16 players, and kernels that
+    /// tie no columns of different parts together.
     Independent {
         /// The background of each part, whose columns are the part's.
         parts: Vec<Background>,
@@ -111,7 +115,8 @@ pub enum Game {
 }
 
 impl Game {
-    /// The observational game that learns from the model's own support points, with a ridge chosen by cross-validation.
+    /// The observational game that learns from the model's own support points, with a ridge chosen by
+    /// cross-validation.
     pub fn observational(model: &Expansion) -> Self {
         Self::Observational {
             reference: model.points.clone().into(),
@@ -162,23 +167,28 @@ impl Game {
                 format!("each absent feature is averaged out on its own over {rows} background rows")
             }
             Self::Observational { conditional: Conditional::Embedding(_), .. } => format!(
-                "absent features follow their distribution given the present ones, learnt from {rows} reference rows"
+                "absent features follow their distribution given the present ones, learnt from {rows} \
+                 reference rows"
             ),
             Self::Observational { conditional: Conditional::Gaussian { draws }, .. } => format!(
-                "absent features are {draws} draws from a normal distribution given the present ones, with mean and covariance of {rows} rows"
+                "absent features are {draws} draws from a normal distribution given the present ones, with \
+                 mean and covariance of {rows} rows"
             ),
             Self::Observational { conditional: Conditional::Copula { draws }, .. } => format!(
-                "absent features are {draws} draws from a Gaussian copula given the present ones, with ranks and correlations of {rows} rows"
+                "absent features are {draws} draws from a Gaussian copula given the present ones, with \
+                 ranks and correlations of {rows} rows"
             ),
             Self::Independent { parts, conditional } => {
                 let rows =
                     parts.iter().map(|part| part.rows.rows().to_string()).collect::<Vec<_>>().join(" and ");
                 match conditional {
                     None => format!(
-                        "absent features of each part are those of its own background rows, averaged over all combinations of {rows} rows"
+                        "absent features of each part are those of its own background rows, averaged over \
+                         all combinations of {rows} rows"
                     ),
                     Some(_) => format!(
-                        "absent features follow their distribution given the present ones of the same part, learnt from {rows} reference rows"
+                        "absent features follow their distribution given the present ones of the same part, \
+                         learnt from {rows} reference rows"
                     ),
                 }
             }
@@ -195,7 +205,8 @@ impl Game {
                 Err(Error::parameter(
                     "game",
                     self.name(),
-                    "it takes a model whose kernel is known; a function has the interventional, the baseline and the observational game",
+                    "it takes a model whose kernel is known; a function has the interventional, the \
+                     baseline and the observational game",
                 ))
             }
             Self::Baseline { point } => Ok(one_row(point)?.into()),
@@ -316,7 +327,8 @@ impl Absent {
     }
 
     /// Fills `out` with the absent factors of every factor k of `product` and every row of `u`: k-th factor,
-    /// row i at `out[k * u.len() + i]`; or with `sizes` their sizes, to which errors are relative. Nothing to fill for [`Absent::Ones`].
+    /// row i at `out[k * u.len() + i]`; or with `sizes` their sizes, to which errors are relative. Nothing to
+    /// fill for [`Absent::Ones`].
     pub(crate) fn fill(
         &self,
         isa: Isa,

@@ -1,13 +1,17 @@
-//! The functional ANOVA of a model: its mean, what each feature does alone, what pairs do together, and so on.
+//! The functional ANOVA of a model: its mean, what each feature does alone, what pairs do together, and so
+//! on.
 //!
-//! Under the distribution with independent players that has a table's marginals, `f = Σ_T f_T` with one function for each set T of players, whose mean is 0
-//! over each of its players alone, so that all are orthogonal (Hoeffding 1948; Sobol 1993). For a sum of products each is one, too:
+//! Under the distribution with independent players that has a table's marginals, `f = Σ_T f_T` with one
+//! function for each set T of players, whose mean is 0 over each of its players alone, so that all are
+//! orthogonal (Hoeffding 1948; Sobol 1993). For a sum of products each is one, too:
 //!
-//! `f_T(x) = Σ_p s_p Σ_i α_i Π_{j∈T} (k_pj(x_ij, x_j) - m_pj(x_ij)) Π_{j∉T} m_pj(x_ij)` with `m_pj(u) = E k_pj(u, X_j)`.
+//! `f_T(x) = Σ_p s_p Σ_i α_i Π_{j∈T} (k_pj(x_ij, x_j) - m_pj(x_ij)) Π_{j∉T} m_pj(x_ij)` with `m_pj(u) = E
+//! k_pj(u, X_j)`.
 //!
-//! A component at x is a linear functional of f, so a posterior of f is one of its components. Its prior covariance at x and x' is
-//! `Σ_p s_p Π_{j∈T} (k_pj(x, x') - m_pj(x) - m_pj(x') + M_pj) Π_{j∉T} M_pj` with `M = E m(X)`: the ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro
-//! 2013, of any product kernel.
+//! A component at x is a linear functional of f, so a posterior of f is one of its components. Its prior
+//! covariance at x and x' is `Σ_p s_p Π_{j∈T} (k_pj(x, x') - m_pj(x) - m_pj(x') + M_pj) Π_{j∉T}
+//! M_pj` with `M = E m(X)`: the ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro 2013, of any
+//! product kernel.
 
 use super::marginals::{Atoms, Marginals};
 use crate::error::{Error, Result};
@@ -49,8 +53,8 @@ pub struct Components<'m> {
 }
 
 impl<'m> Components<'m> {
-    /// Of a model whose inputs are as in the rows of `inputs`, for players that are independent of each other, by default one a column. Cost O(n · inputs +
-    /// inputs²) a factor of the kernel.
+    /// Of a model whose inputs are as in the rows of `inputs`, for players that are independent of each
+    /// other, by default one a column. Cost O(n · inputs + inputs²) a factor of the kernel.
     ///
     /// # Errors
     /// As [`Sensitivity::run`](super::Sensitivity::run).
@@ -84,8 +88,8 @@ impl<'m> Components<'m> {
         self.groups.players()
     }
 
-    /// The component of a set of players, ascending, at rows of which their columns count: rows × outputs. That of nobody is the mean. Cost O(rows (n +
-    /// inputs)) a factor.
+    /// The component of a set of players, ascending, at rows of which their columns count: rows × outputs.
+    /// That of nobody is the mean. Cost O(rows (n + inputs)) a factor.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Parameter`] for a set that is none.
@@ -106,8 +110,8 @@ impl<'m> Components<'m> {
         }
     }
 
-    /// The same as functionals of f, one a row, from which a [`Posterior`](crate::Posterior) knows means, covariances and draws of the component. Cost
-    /// besides O(rows²) a factor.
+    /// The same as functionals of f, one a row, from which a [`Posterior`](crate::Posterior) knows means,
+    /// covariances and draws of the component. Cost besides O(rows²) a factor.
     ///
     /// # Errors
     /// As [`at`](Self::at).
@@ -178,7 +182,8 @@ impl<'m> Components<'m> {
     }
 }
 
-/// Which factors of a product are those of the players in a set; `None` if one of them has none there: it is 1, less its mean 0.
+/// Which factors of a product are those of the players in a set; `None` if one of them has none there: it is
+/// 1, less its mean 0.
 fn places(product: &PlayerProduct<'_>, set: &[usize]) -> Option<Vec<usize>> {
     set.iter().map(|player| product.players.iter().position(|own| own == player)).collect()
 }

@@ -22,7 +22,8 @@ pub struct Curve {
     pub axes: Vec<Axis>,
     /// The model's outputs.
     pub output_names: Vec<String>,
-    /// Places × outputs, where the last axis runs fastest: first the values at the first place of the first axis and all places of the second.
+    /// Places × outputs, where the last axis runs fastest: first the values at the first place of the first
+    /// axis and all places of the second.
     pub values: Matrix,
     /// Posterior standard deviations in the same shape, of a model with a posterior.
     pub sd: Option<Matrix>,
@@ -33,7 +34,8 @@ pub struct Curve {
 pub struct Axis {
     /// The column's name.
     pub column: String,
-    /// Ascending: all that the table has, if they are few; else evenly spaced over its range. Of a categorical column, codes.
+    /// Ascending: all that the table has, if they are few; else evenly spaced over its range. Of a
+    /// categorical column, codes.
     pub at: Vec<f64>,
     /// Their names, of a categorical column.
     pub levels: Option<Vec<String>>,
@@ -64,11 +66,12 @@ impl Axis {
 }
 
 impl Components<'_> {
-    /// The component of a set of players, ascending, along its columns, over the range that these have in `table`; with its posterior standard
-    /// deviations if there is a `posterior`.
+    /// The component of a set of players, ascending, along its columns, over the range that these have in
+    /// `table`; with its posterior standard deviations if there is a `posterior`.
     ///
     /// # Errors
-    /// As [`at`](Self::at); [`Error::Parameter`] for players of no column, or of more than two together; [`Error::TooFew`] for a table without rows.
+    /// As [`at`](Self::at); [`Error::Parameter`] for players of no column, or of more than two together;
+    /// [`Error::TooFew`] for a table without rows.
     pub fn along(&self, set: &[usize], table: &Table, posterior: Option<&Posterior<'_>>) -> Result<Curve> {
         let table = table.conform(self.model().columns())?;
         let players = set.iter().filter_map(|&j| self.players().get(j));

@@ -7,8 +7,9 @@ use crate::explanation::Explanation;
 
 /// How important each set of players is, over the rows of an [`Explanation`], for one output.
 ///
-/// Rows count as a random sample of those that could have been explained, independent of each other; what is said of errors is how far other rows could have
-/// led. If values are estimated, their own errors are in the numbers: they widen the spread, and make |values| larger on average.
+/// Rows count as a random sample of those that could have been explained, independent of each other; what is
+/// said of errors is how far other rows could have led. If values are estimated, their own errors are in the
+/// numbers: they widen the spread, and make |values| larger on average.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
     /// The number of rows.
@@ -17,20 +18,22 @@ pub struct Importance {
     pub mean_abs: Vec<f64>,
     /// By set: the mean value.
     pub mean: Vec<f64>,
-    /// By set: the standard error of `mean_abs` over rows, the standard deviation of |value| over the root of the number of rows; `None` of a single row.
+    /// By set: the standard error of `mean_abs` over rows, the standard deviation of |value| over the root of
+    /// the number of rows; `None` of a single row.
     pub std_error: Option<Vec<f64>>,
     /// By set: the .05, .5 and .95 quantiles of |value| over rows, linear between order statistics.
     pub quantiles: Vec<[f64; 3]>,
     /// The sets, from the most to the least important; ties keep their order.
     pub order: Vec<usize>,
-    /// For each place of `order` but the last, the probability that this set and the next are in this order, by the normal
-    /// approximation of the mean of their paired differences; `None` of a single row.
+    /// For each place of `order` but the last, the probability that this set and the next are in this order,
+    /// by the normal approximation of the mean of their paired differences; `None` of a single row.
     pub in_order: Option<Vec<f64>>,
 }
 
 impl Importance {
-    /// By set, the interval that holds the mean of |value| over all rows with this probability, by Student's distribution (which is exact for normal
-    /// numbers and asymptotically for others); `None` of a single row, or unless the level is between 0 and 1.
+    /// By set, the interval that holds the mean of |value| over all rows with this probability, by Student's
+    /// distribution (which is exact for normal numbers and asymptotically for others); `None` of a single
+    /// row, or unless the level is between 0 and 1.
     pub fn interval(&self, level: f64) -> Option<Vec<[f64; 2]>> {
         let errors = self.std_error.as_ref()?;
         let student = StudentsT::new(0.0, 1.0, (self.rows - 1) as f64).ok()?;
@@ -57,7 +60,8 @@ fn quantile(sorted: &[f64], level: f64) -> f64 {
 }
 
 impl Explanation {
-    /// How important sets are for output `output`, over rows, and how sure that is. Cost O(rows · sets · ln rows).
+    /// How important sets are for output `output`, over rows, and how sure that is. Cost O(rows · sets · ln
+    /// rows).
     ///
     /// ```
     /// use riesz::{Explainer, Expansion, Kernel, Matrix, Table};

@@ -1,5 +1,5 @@
-//! Factors of a model's products under the marginal distributions of its inputs: what a player's columns can be, how often each is, and by support point the
-//! factors there and their means.
+//! Factors of a model's products under the marginal distributions of its inputs: what a player's columns can
+//! be, how often each is, and by support point the factors there and their means.
 
 use std::collections::HashMap;
 
@@ -72,7 +72,8 @@ impl Marginals {
 
 /// Factors of one product for some support points.
 pub(super) struct Panel {
-    /// By factor, point by point for each value of the player (points vary fastest): factors times the root of the value's probability.
+    /// By factor, point by point for each value of the player (points vary fastest): factors times the root
+    /// of the value's probability.
     factors: Vec<Vec<f64>>,
     /// By factor and point, the mean.
     pub(super) means: Vec<[f64; TILE]>,
@@ -81,8 +82,8 @@ pub(super) struct Panel {
 }
 
 impl Panel {
-    /// `out += Σ_b π_b k(x_i, b) k(x_c, b)` for factor k of this product and factor l of another one, which are of the same player; i varies slowest, and
-    /// is a point of this panel.
+    /// `out += Σ_b π_b k(x_i, b) k(x_c, b)` for factor k of this product and factor l of another one, which
+    /// are of the same player; i varies slowest, and is a point of this panel.
     pub(super) fn products(&self, k: usize, other: &Self, l: usize, out: &mut [f64]) {
         let (own, others) =
             (self.factors[k].chunks(TILE * TOGETHER), other.factors[l].chunks(TILE * TOGETHER));
@@ -100,7 +101,8 @@ pub(super) struct Factors {
     pub(super) panels: Vec<Panel>,
     /// Those of each factor, and of all together.
     pub(super) precision: (Vec<Precision>, Precision),
-    /// By factor, how many roundings means of it take, and means of its products, besides those of the factors.
+    /// By factor, how many roundings means of it take, and means of its products, besides those of the
+    /// factors.
     pub(super) roundings: Vec<usize>,
     /// Whether errors are relative to sizes.
     pub(super) by_size: bool,

@@ -1,7 +1,9 @@
 //! Which features matter overall: global explanations, each with its error.
 //!
-//! [`Sensitivity`] takes the variance of a model's output apart, exactly for independent inputs: Sobol indices and Shapley effects. [`Sage`] takes its loss on
-//! labelled rows apart. [`Components`] are the functions that its variance is made of. [`Explanation::importance`](crate::Explanation::importance) is the mean of |value| over explained rows.
+//! [`Sensitivity`] takes the variance of a model's output apart, exactly for independent inputs: Sobol
+//! indices and Shapley effects. [`Sage`] takes its loss on labelled rows apart. [`Components`] are the
+//! functions that its variance is made of. [`Explanation::importance`](crate::Explanation::importance) is the
+//! mean of |value| over explained rows.
 //!
 //! ```
 //! use riesz::{Background, Expansion, Kernel, Matrix, Sensitivity, Table};

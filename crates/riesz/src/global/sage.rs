@@ -129,7 +129,8 @@ impl SageValues {
             provenance: Provenance {
                 game: LOSS.into(),
                 absent: format!(
-                    "absent features are averaged over background rows: features that are present are worth what they take off the mean {} of {} rows",
+                    "absent features are averaged over background rows: features that are present are worth \
+                     what they take off the mean {} of {} rows",
                     self.measure, self.rows
                 ),
                 model: model.facts(),
@@ -209,7 +210,8 @@ impl Sage {
         };
         let numbers = found.values.iter().chain([&found.base_loss, &found.loss]);
         if numbers.into_iter().any(|v| !v.is_finite()) {
-            let remedy = "a row has a label that the model gives no probability, or its numbers are too far from the data";
+            let remedy = "a row has a label that the model gives no probability, or its numbers are too far \
+                          from the data";
             return Err(Error::Overflow { what: "the loss".into(), remedy });
         }
         Ok(found)

@@ -22,18 +22,21 @@ use crate::simd::{Isa, Lanes, Plain};
 use crate::stop::{Progress, Watch};
 use crate::table::Groups;
 
-/// Takes the variance of a model's output apart: a coalition S of features is worth `Var E[f(X) | X_S]`, where features are independent of each other and each
-/// is distributed as in a table (groups: jointly so).
+/// Takes the variance of a model's output apart: a coalition S of features is worth `Var E[f(X) | X_S]`,
+/// where features are independent of each other and each is distributed as in a table (groups: jointly so).
 ///
-/// First-order and total Sobol indices (Sobol 1993; Homma and Saltelli 1996) are what a feature explains alone and what is left unexplained without it; its
-/// Shapley effect (Owen 2014; Song, Nelson and Staum 2016) lies between the two, and Shapley effects add up to the variance. All are exact: the game is a
-/// product game over pairs of support points. Cost O(n² features · inputs), where n is the number of support points times the products of the
-/// kernel, and inputs that of different values a feature has in the table; memory O(n features · inputs).
+/// First-order and total Sobol indices (Sobol 1993; Homma and Saltelli 1996) are what a feature explains
+/// alone and what is left unexplained without it; its Shapley effect (Owen 2014; Song, Nelson and Staum 2016)
+/// lies between the two, and Shapley effects add up to the variance. All are exact: the game is a product
+/// game over pairs of support points. Cost O(n² features · inputs), where n is the number of support points
+/// times the products of the kernel, and inputs that of different values a feature has in the table; memory
+/// O(n features · inputs).
 #[derive(Debug, Clone, Default)]
 pub struct Sensitivity {
     /// The players, by default one a column. Features that depend on each other belong in one.
     pub groups: Option<Groups>,
-    /// Which value [`SobolIndices::explanation`] holds, by default the Shapley effect; `moebius` are first- and second-order Sobol indices.
+    /// Which value [`SobolIndices::explanation`] holds, by default the Shapley effect; `moebius` are first-
+    /// and second-order Sobol indices.
     pub index: Index,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,
@@ -44,8 +47,8 @@ pub struct Sensitivity {
 /// What a model's output varies with, in units of its variance. Outputs are before the link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SobolIndices {
-    /// The game: one row, whose data are means and most frequent levels. Its predictions are variances, summed up without the
-    /// values (whose sum they check), and its base values 0.
+    /// The game: one row, whose data are means and most frequent levels. Its predictions are variances,
+    /// summed up without the values (whose sum they check), and its base values 0.
     pub explanation: Explanation,
     /// Outputs × players: `Var E[f | X_j]`.
     first_order: Vec<f64>,
@@ -94,8 +97,8 @@ impl SobolIndices {
         self.bound[o]
     }
 
-    /// What parts of the variance are multiplied by to be shares of it; `None` for an output that does not vary by more than
-    /// its error.
+    /// What parts of the variance are multiplied by to be shares of it; `None` for an output that does not
+    /// vary by more than its error.
     pub fn scale(&self, o: usize) -> Option<f64> {
         let variance = self.variance(o);
         (variance > self.bound[o]).then_some(1.0 / variance)
@@ -106,7 +109,8 @@ fn not_skew(covariance: &Covariance) -> Result<()> {
     match covariance.mirror {
         None => Ok(()),
         Some(_) => {
-            let allowed = "the items of a duel are alike, and indices are those of its log odds: ask without the posterior";
+            let allowed = "the items of a duel are alike, and indices are those of its log odds: ask \
+                           without the posterior";
             Err(Error::parameter("posterior", "of duels", allowed))
         }
     }
@@ -116,15 +120,17 @@ impl Sensitivity {
     /// Of a model whose inputs are as in the rows of `inputs`, whose columns are matched by name.
     ///
     /// # Errors
-    /// As [`Table::conform`](crate::Table::conform); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel that ties columns of different players together;
+    /// As [`Table::conform`](crate::Table::conform); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel
+    /// that ties columns of different players together;
     /// [`Error::Overflow`]; [`Error::Interrupted`].
     pub fn run(&self, model: &Expansion, inputs: &Background) -> Result<SobolIndices> {
         self.of(model, inputs, None)
     }
 
-    /// The mean, over the posterior, of what [`run`](Self::run) finds of each function that the posterior thinks possible. Exact, too: `Var E[f | X_S]` is
-    /// quadratic in f, so its mean takes the covariance of f beside its mean function. Larger than of the mean function, because what is not
-    /// known of f varies. Cost and memory besides: O(n³) and O(n²).
+    /// The mean, over the posterior, of what [`run`](Self::run) finds of each function that the posterior
+    /// thinks possible. Exact, too: `Var E[f | X_S]` is quadratic in f, so its mean takes the covariance of f
+    /// beside its mean function. Larger than of the mean function, because what is not known of f varies.
+    /// Cost and memory besides: O(n³) and O(n²).
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Posterior::new`].
@@ -144,16 +150,19 @@ impl Sensitivity {
         self.of(model, inputs, Some(&Unsure { prior, known: posterior.covariance(&own) }))
     }
 
-    /// The same of functions drawn from the posterior, to see how sure indices are: the outputs of the result are the draws of the first output, then those of the
-    /// second, and so on.
+    /// The same of functions drawn from the posterior, to see how sure indices are: the outputs of the result
+    /// are the draws of the first output, then those of the second, and so on.
     ///
-    /// What is drawn is f at the support points, jointly; between them a draw is the mean of the process given what it is there. That is exact where
-    /// inputs are support points or near them. Elsewhere draws are smoother than the process: by how much their variance falls short on average of
-    /// [`expected`](Self::expected), which is exact. Directions in which the prior's variance at the support points is less than 1e-9 of the largest are left out, where
-    /// draws are the mean: of a variance of 1 they hold n · 1e-9 at most. Cost besides: O(n³ + n² draws).
+    /// What is drawn is f at the support points, jointly; between them a draw is the mean of the process
+    /// given what it is there. That is exact where inputs are support points or near them. Elsewhere draws
+    /// are smoother than the process: by how much their variance falls short on average of
+    /// [`expected`](Self::expected), which is exact. Directions in which the prior's variance at the support
+    /// points is less than 1e-9 of the largest are left out, where draws are the mean: of a variance of 1
+    /// they hold n · 1e-9 at most. Cost besides: O(n³ + n² draws).
     ///
     /// # Errors
-    /// As [`expected`](Self::expected); [`Error::Parameter`] for no draws, and for more than memory holds; [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
+    /// As [`expected`](Self::expected); [`Error::Parameter`] for no draws, and for more than memory holds;
+    /// [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
     pub fn draws(
         &self,
         model: &Expansion,
@@ -179,8 +188,8 @@ impl Sensitivity {
                 "they are draws from the posterior of a Gaussian process",
             ));
         }
-        // Coefficients in directions in which the process hardly varies would be huge and add up to nothing: of a variance of 1 a draw leaves out n
-        // times the smallest direction at most.
+        // Coefficients in directions in which the process hardly varies would be huge and add up to nothing:
+        // of a variance of 1 a draw leaves out n times the smallest direction at most.
         let (sizes, directions) = symmetric_eigen(&at.prior)?;
         let least = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
         let solve = |off: Matrix| {
@@ -296,8 +305,8 @@ impl Sensitivity {
             provenance: Provenance {
                 game: VARIANCE.into(),
                 absent: format!(
-                    "outputs are averaged over an absent feature: features that are present are worth the variance of the mean that is left, where all are independent; of {of}, \
-                     over {} rows",
+                    "outputs are averaged over an absent feature: features that are present are worth the \
+                     variance of the mean that is left, where all are independent; of {of}, over {} rows",
                     inputs.rows.rows()
                 ),
                 model: model.facts(),

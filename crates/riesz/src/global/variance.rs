@@ -1,13 +1,16 @@
 //! The variance of a model's output as a product game.
 //!
-//! Where players are independent, a coalition S is worth `v(S) = Var E[f(X) | X_S]`. With `f = β₀ + Σ_e w_e Π_j k_ej(X_j)`, where e counts the support points of
-//! each product of the kernel, and `m_ej = E k_ej(X_j)`,
+//! Where players are independent, a coalition S is worth `v(S) = Var E[f(X) | X_S]`. With
+//! `f = β₀ + Σ_e w_e Π_j k_ej(X_j)`, where e counts the support points of each product of the kernel, and
+//! `m_ej = E k_ej(X_j)`,
 //!
 //! `v(S) = Σ_{e,e'} w_e w_e' (Π_{j∈S} E[k_ej k_e'j] Π_{j∉S} m_ej m_e'j - Π_j m_ej m_e'j)`,
 //!
-//! a product game over pairs. If f is a Gaussian process with the covariance `s k(x, x') - k(x, X) Q k(X, x')`, then the mean of v(S) is that of its mean function
-//! and of its covariance: `w_e w_e'` becomes `w_e w_e' - Q_ee'`, and each product of the kernel adds s times its scale times
-//! `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)` with X' an independent copy.
+//! a product game over pairs. If f is a Gaussian process with the covariance
+//! `s k(x, x') - k(x, X) Q k(X, x')`, then the mean of v(S) is that of its mean function and of its
+//! covariance: `w_e w_e'` becomes `w_e w_e' - Q_ee'`, and each product of the kernel adds s times its scale
+//! times `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)` with X' an independent
+//! copy.
 
 use super::marginals::{Atoms, Factors, Marginals, TILE};
 use crate::attribution::product::{ProductGame, Reader, Terms};
@@ -63,7 +66,8 @@ impl<'m> Variance<'m> {
     /// Cost and memory O(points · inputs) a factor of the kernel; with a prior O(inputs²).
     ///
     /// # Errors
-    /// [`Error::NotProduct`](crate::Error::NotProduct) if the kernel ties columns of different players together;
+    /// [`Error::NotProduct`](crate::Error::NotProduct) if the kernel ties columns of different players
+    /// together;
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn new(
         model: &'m Expansion,
@@ -108,7 +112,8 @@ impl<'m> Variance<'m> {
         self.unsure.map_or(own, |unsure| own + unsure.known[o][(i, c)])
     }
 
-    /// How factors of two products are rounded: all together, with those of players that only one of them has.
+    /// How factors of two products are rounded: all together, with those of players that only one of them
+    /// has.
     fn rounding(&self, left: usize, right: usize) -> Rounding {
         let (one, two) = (&self.factors[left], &self.factors[right]);
         let means: usize = one.roundings.iter().chain(&two.roundings).sum();
@@ -134,7 +139,8 @@ impl<'m> Variance<'m> {
     ) -> Result<()> {
         let (one, two) = (&self.factors[left], &self.factors[right]);
         let (p, q) = (&self.products[left].players, &self.products[right].players);
-        // The factors of players whom both products have; and those of others, who are independent of all that is left.
+        // The factors of players whom both products have; and those of others, who are independent of all
+        // that is left.
         let shared: Vec<(usize, usize)> = p
             .iter()
             .enumerate()
@@ -241,7 +247,8 @@ impl<'m> Variance<'m> {
         let one = |v: f64| Lanes(std::array::from_fn(|l| if l == 0 { v } else { 0.0 }));
         let weights = [one(product.scale)];
         let coef: Vec<Vec<Lanes>> = unsure.prior.iter().map(|s| vec![one(*s)]).collect();
-        // Means of the kernel at rows and themselves are no smaller than between rows, nor than what they would be without cancelling.
+        // Means of the kernel at rows and themselves are no smaller than between rows, nor than what they
+        // would be without cancelling.
         let tops = self.factors[p].by_size.then(|| {
             vec![one(product.scale.abs()
                 * means.iter().map(|[own, mean]| own.abs().max(mean.abs())).product::<f64>())]

@@ -1,5 +1,5 @@
-//! Measures on [0, 1] that a user writes down: some chances, and a weight of each. An [`Index`](crate::Index) is copied wherever it is needed, so that the same list is kept
-//! once, and for good.
+//! Measures on [0, 1] that a user writes down: some chances, and a weight of each. An [`Index`](crate::Index)
+//! is copied wherever it is needed, so that the same list is kept once, and for good.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,8 @@ impl Chances {
     /// Of chances with their weights, which are taken as they are.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for none or more than 1000 of them, for a chance outside of [0, 1], and for weights that are negative or do not sum to 1 but for 1e-9.
+    /// [`Error::Parameter`] for none or more than 1000 of them, for a chance outside of [0, 1], and for
+    /// weights that are negative or do not sum to 1 but for 1e-9.
     pub fn new(chances: &[[f64; 2]]) -> Result<Self> {
         let refuse = |allowed: String| Err(Error::parameter("index", told(chances), allowed));
         if chances.is_empty() || chances.len() > MOST {

@@ -1,4 +1,5 @@
-//! Fixed rows, and their kernel with many others: those that a model is an expansion of, in passes that are learnt from.
+//! Fixed rows, and their kernel with many others: those that a model is an expansion of, in passes that are
+//! learnt from.
 
 use super::mostly_equal::{Extent, Frame, MostlyEqual, Row};
 use super::{Columns, Kernel};
@@ -8,7 +9,8 @@ use crate::table::Table;
 /// How far rows may be beyond the anchors, in every column, for the quick way.
 const FAR: f64 = 1.5;
 
-/// Fixed rows. A value depends on the two rows and on the anchors alone. It is that of [`Kernel::row`], to the last bit or to
+/// Fixed rows. A value depends on the two rows and on the anchors alone. It is that of [`Kernel::row`], to
+/// the last bit or to
 /// [`precision`](Self::precision).
 pub(crate) struct Anchors<'k> {
     kernel: &'k Kernel,
@@ -39,8 +41,9 @@ impl<'k> Anchors<'k> {
         Self { kernel, isa: Isa::detect(), rows, near: None }
     }
 
-    /// Values by products where the kernel is a profile of one distance and that leaves them eleven digits, in some half of the time,
-    /// or a fifth where most numbers are the commonest of their column (as in one-hot columns). Cost O(n d).
+    /// Values by products where the kernel is a profile of one distance and that leaves them eleven digits,
+    /// in some half of the time, or a fifth where most numbers are the commonest of their column (as in
+    /// one-hot columns). Cost O(n d).
     pub(crate) fn new(kernel: &'k Kernel, anchors: &Table) -> Self {
         let near = |frame: Frame| {
             let own = frame.lay(Columns::of(anchors, 0));
@@ -53,7 +56,8 @@ impl<'k> Anchors<'k> {
         Self { near: frame.and_then(near), ..Self::exact(kernel, anchors) }
     }
 
-    /// How far values are from those of [`Kernel::row`] at most, relative to the largest that there are; 0 for none.
+    /// How far values are from those of [`Kernel::row`] at most, relative to the largest that there are; 0
+    /// for none.
     pub(crate) fn precision(&self) -> f64 {
         self.near.as_ref().map_or(0.0, |near| near.precision)
     }
@@ -113,7 +117,8 @@ mod tests {
         Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into()
     }
 
-    /// Those of the kernel pair by pair, also of rows far away from all anchors; the same bits whatever other rows there are.
+    /// Those of the kernel pair by pair, also of rows far away from all anchors; the same bits whatever other
+    /// rows there are.
     #[test]
     fn values_are_the_kernels() {
         let levels = 11;
@@ -147,8 +152,9 @@ mod tests {
         }
     }
 
-    /// Of numbers that are all different, by products: as near as they say, however far the columns are from 0, and equal rows have the
-    /// largest value; where rows are too far from one another for that, to the last bit.
+    /// Of numbers that are all different, by products: as near as they say, however far the columns are from
+    /// 0, and equal rows have the largest value; where rows are too far from one another for that, to the
+    /// last bit.
     #[test]
     fn values_by_products_are_as_near_as_they_say() {
         let d = 18;

@@ -1,5 +1,5 @@
-//! The ANOVA factor: 1 and a Gaussian factor without its mean, so that a model's kernel tells its functional ANOVA (Durrande, Ginsbourger, Roustant and
-//! Carraro 2013; Lu, Boukouvalas and Hensman 2022).
+//! The ANOVA factor: 1 and a Gaussian factor without its mean, so that a model's kernel tells its functional
+//! ANOVA (Durrande, Ginsbourger, Roustant and Carraro 2013; Lu, Boukouvalas and Hensman 2022).
 
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +17,13 @@ const VARIANCE: Argument = Argument::new(
     "of what columns add to 1, before their mean is taken away",
 );
 
-/// `Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))` over its columns, where `k = exp(-r²/2)` is the RBF kernel of one column, and `m(u) = E k(u, X)` and
-/// `M = E m(X)` its means under X normal with mean `center_c` and standard deviation `scale_c`.
+/// `Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))` over its columns, where `k = exp(-r²/2)` is the RBF
+/// kernel of one column, and `m(u) = E k(u, X)` and `M = E m(X)` its means under X normal with mean
+/// `center_c` and standard deviation `scale_c`.
 ///
-/// What is added to 1 is the kernel of the functions of k's space that have mean 0. So 1 and they are orthogonal, and in a product of such factors, leaving out one is to
-/// average over its column, which is independent of the others: the functional game is the functional ANOVA, and its base value the mean.
+/// What is added to 1 is the kernel of the functions of k's space that have mean 0. So 1 and they are
+/// orthogonal, and in a product of such factors, leaving out one is to average over its column, which is
+/// independent of the others: the functional game is the functional ANOVA, and its base value the mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Anova {
     /// The table's columns it reads.
@@ -71,7 +73,8 @@ impl Anova {
     }
 }
 
-/// What `1 + variance (exp(-r²/2) - exp(top - own (p² + q²)/2))` is made of, where p and q are distances from the centre over the length scale.
+/// What `1 + variance (exp(-r²/2) - exp(top - own (p² + q²)/2))` is made of, where p and q are distances from
+/// the centre over the length scale.
 #[derive(Clone, Copy)]
 struct Slot {
     center: f64,
@@ -160,8 +163,9 @@ impl FactorKind for Anova {
         true
     }
 
-    /// Each exponential is off by 4 units and 9 for each unit of its depth. With the variance it is part of a sum with 1, of which what lies deeper than
-    /// the variance is high is a small part: `max_s s y/(1 + y) ≤ ln⁺ variance + .28` with `y = variance e^{-s}`.
+    /// Each exponential is off by 4 units and 9 for each unit of its depth. With the variance it is part of a
+    /// sum with 1, of which what lies deeper than the variance is high is a small part:
+    /// `max_s s y/(1 + y) ≤ ln⁺ variance + .28` with `y = variance e^{-s}`.
     fn precision(&self, slots: &[usize], _: &Reach) -> Precision {
         let count = slots.len() as f64;
         let high = self.variance.ln().max(0.0);

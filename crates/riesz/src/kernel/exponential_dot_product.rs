@@ -8,8 +8,8 @@ use super::registry::{ArgumentValues, Declaration};
 use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
 use crate::simd::Isa;
 
-/// `exp(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c²)`: a product over columns, and positive definite. With one support point β it is
-/// `e^{β·v}`, a generalised linear model with a log link.
+/// `exp(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c²)`: a product over columns, and positive
+/// definite. With one support point β it is `e^{β·v}`, a generalised linear model with a log link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExponentialDotProduct {
     /// The table's columns it reads.
@@ -65,7 +65,8 @@ impl FactorKind for ExponentialDotProduct {
         }
     }
 
-    /// Exponents are summed up, as products of their exponentials would leave the range of doubles on the way.
+    /// Exponents are summed up, as products of their exponentials would leave the range of doubles on the
+    /// way.
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         let mut exponent = vec![0.0; out.len()];
         add_inner(&self.columns, &self.center, &self.scale, u, v, |term| self.gamma * term, &mut exponent);
@@ -76,7 +77,8 @@ impl FactorKind for ExponentialDotProduct {
         false
     }
 
-    /// Each exponent is off by six roundings, and the exponential relatively by as much as its exponent absolutely.
+    /// Each exponent is off by six roundings, and the exponential relatively by as much as its exponent
+    /// absolutely.
     fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
         let of = |&slot: &usize| {
             let [u, v] = reach.from(self.columns[slot], self.center[slot]);

@@ -38,8 +38,8 @@ impl Kernel {
         kernel
     }
 
-    /// The kernel with all its length scales (of stationary and periodic factors) multiplied by `factor`, or `None` if
-    /// it has none. Larger ones make smoother functions.
+    /// The kernel with all its length scales (of stationary and periodic factors) multiplied by `factor`, or
+    /// `None` if it has none. Larger ones make smoother functions.
     pub fn with_lengthscales_times(&self, factor: f64) -> Option<Self> {
         let parameters = self.parameters();
         let is_lengthscale = |p: &Parameter| p.name.starts_with("lengthscale");
@@ -53,7 +53,8 @@ impl Kernel {
         Some(self.with_parameters(&parameters.iter().map(shift).collect::<Vec<_>>()))
     }
 
-    /// `g_p = Σ_ii' weights[i, i'] ∂k(x_i, x_i')/∂θ_p` for a symmetric weight matrix. Cost O(n² · parameters).
+    /// `g_p = Σ_ii' weights[i, i'] ∂k(x_i, x_i')/∂θ_p` for a symmetric weight matrix. Cost O(n² ·
+    /// parameters).
     pub fn gradient(&self, x: &Table, weights: &Matrix) -> Vec<f64> {
         let isa = Isa::detect();
         let count = self.parameters().len();
@@ -77,7 +78,8 @@ impl Kernel {
         total
     }
 
-    /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`. Where the values `k(u_i, v)` are at hand they spare making them again.
+    /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`. Where the values `k(u_i, v)` are at hand they
+    /// spare making them again.
     #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
     pub(crate) fn add_gradient(
         &self,
@@ -155,9 +157,10 @@ dispatch! {
 }
 
 impl Kernel {
-    /// Adds `weight k(u_i, v)` to the sums, and where `slopes` are asked for `weight ∂k(u_i, v)/∂θ_p` for every parameter, over the n rows of `u`; the first of these counts with
-    /// the first weight, the others with the second. The sums of values are `sums[.. stride]`, those of parameter p the stretch of as many numbers that begins at
-    /// `(1 + p) stride`; of each the last n are added to.
+    /// Adds `weight k(u_i, v)` to the sums, and where `slopes` are asked for `weight ∂k(u_i, v)/∂θ_p` for
+    /// every parameter, over the n rows of `u`; the first of these counts with the first weight, the others
+    /// with the second. The sums of values are `sums[.. stride]`, those of parameter p the stretch of as many
+    /// numbers that begins at `(1 + p) stride`; of each the last n are added to.
     #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
     pub(crate) fn add_slopes(
         &self,

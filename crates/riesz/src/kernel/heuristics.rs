@@ -20,7 +20,8 @@ impl Units {
         Self { center: vec![0.0; width], scale: vec![1.0; width] }
     }
 
-    /// Mean and standard deviation (with divisor n, as scikit-learn's `StandardScaler`) of the numeric columns.
+    /// Mean and standard deviation (with divisor n, as scikit-learn's `StandardScaler`) of the numeric
+    /// columns.
     pub fn standardised(x: &Table) -> Self {
         let mut units = Self::raw(x.width());
         for (j, column) in x.columns().iter().enumerate() {
@@ -112,7 +113,8 @@ pub fn lengthscales(x: &Table, columns: &[usize], units: &Units, rule: Lengthsca
                     if gap > 0.0 {
                         return Ok(gap);
                     }
-                    // More than half of the pairs tie in a column of few values: fall back to its spread, unless that is rounding.
+                    // More than half of the pairs tie in a column of few values: fall back to its spread,
+                    // unless that is rounding.
                     let (mean, variance) = mean_variance(&c);
                     let spread = variance.sqrt();
                     Ok(if spread > 1e-12 * mean.abs() { spread } else { 1.0 })

@@ -10,8 +10,8 @@ pub(super) const CENTER: Argument =
     Argument::new("center", Takes::Centers, 0.0, "subtracted from each column");
 pub(super) const SCALE: Argument = Argument::new("scale", Takes::Scales, 1.0, "each column is divided by it");
 
-/// `Σ_c (u_c - center_c)(v_c - center_c) / scale_c²` over its columns: a sum of one-column products, which the
-/// engines take apart.
+/// `Σ_c (u_c - center_c)(v_c - center_c) / scale_c²` over its columns: a sum of one-column products, which
+/// the engines take apart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Linear {
     /// The table's columns it reads.
@@ -66,7 +66,8 @@ pub(super) fn add_inner(
     }
 }
 
-/// How far an inner product over the columns with these slots can be from the truth. Each term takes six roundings.
+/// How far an inner product over the columns with these slots can be from the truth. Each term takes six
+/// roundings.
 pub(super) fn inner_precision(
     columns: &[usize],
     center: &[f64],

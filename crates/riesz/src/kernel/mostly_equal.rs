@@ -1,9 +1,9 @@
-//! Squared distances by products, `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v`, under one profile of the joint distance: a third of the operations of
-//! differences.
+//! Squared distances by products, `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v`, under one profile of the joint distance:
+//! a third of the operations of differences.
 //!
-//! Where most numbers are the commonest of their column, as in one-hot columns, rows are counted from these: most numbers are then 0, and a
-//! distance takes as many multiplications as v has others. Columns without such a number are then summed up by their differences. Where
-//! rounding could show, there is no such layout.
+//! Where most numbers are the commonest of their column, as in one-hot columns, rows are counted from these:
+//! most numbers are then 0, and a distance takes as many multiplications as v has others. Columns without
+//! such a number are then summed up by their differences. Where rounding could show, there is no such layout.
 
 use super::{Columns, FactorKind, Kernel};
 use crate::linalg::dot;
@@ -17,8 +17,8 @@ const RUN: usize = 4 * BLOCK;
 /// How far rounding may take a kernel value of 1.
 const PRECISION: f64 = 1e-11;
 
-/// How rows are laid out: columns of their table, each with the number that it is counted from and the inverse of its length scale; first
-/// those with a commonest number.
+/// How rows are laid out: columns of their table, each with the number that it is counted from and the
+/// inverse of its length scale; first those with a commonest number.
 #[derive(Clone)]
 pub(super) struct Frame {
     columns: Vec<(usize, f64, f64)>,
@@ -132,13 +132,15 @@ impl Extent {
         Self { numbers, norm: self.norm * factor.powi(2), terms: self.terms }
     }
 
-    /// How far kernel values may be from those of [`Kernel::row`], relative to the largest there are, between rows of this extent, one of
-    /// which has no more of its own numbers than it says, and the other at most twice as many. `None` where that could show.
+    /// How far kernel values may be from those of [`Kernel::row`], relative to the largest there are, between
+    /// rows of this extent, one of which has no more of its own numbers than it says, and the other at most
+    /// twice as many. `None` where that could show.
     ///
-    /// In units of ε/2, with N the largest `‖u‖²` over the first columns and M the squares of the largest other numbers: numbers are
-    /// rounded twice, `8 (‖u‖² + ‖v‖²)` of the squared distance; `‖u‖²` and `‖v‖²` are sums of as many as are not 0, and so is their
-    /// product, which counts twice; three sums of at most 2 N and 4 N; differences of other columns are rounded relative to themselves,
-    /// `8 M`, and each sum of at most `4 (N + M)`. The other way rounds a squared distance s by `(4 + columns) s`, and a convex profile
+    /// In units of ε/2, with N the largest `‖u‖²` over the first columns and M the squares of the largest
+    /// other numbers: numbers are rounded twice, `8 (‖u‖² + ‖v‖²)` of the squared distance; `‖u‖²` and `‖v‖²`
+    /// are sums of as many as are not 0, and so is their product, which counts twice; three sums of at most 2
+    /// N and 4 N; differences of other columns are rounded relative to themselves, `8 M`, and each sum of at
+    /// most `4 (N + M)`. The other way rounds a squared distance s by `(4 + columns) s`, and a convex profile
     /// that is 1 at most falls by no more than 1 over s. Both round the profile, and a product with it.
     pub(super) fn precision(&self, kernel: &Kernel) -> Option<f64> {
         let distance = factor(kernel)?.distance()?;
@@ -223,7 +225,8 @@ impl MostlyEqual {
         out
     }
 
-    /// As [`Kernel::tile`] between `len` rows from `start` on, which is at the beginning of a block, and rows of the same layout.
+    /// As [`Kernel::tile`] between `len` rows from `start` on, which is at the beginning of a block, and rows
+    /// of the same layout.
     #[allow(clippy::too_many_arguments, reason = "those of a kernel's tile")]
     pub(super) fn tile(
         &self,
@@ -294,6 +297,7 @@ fn run_squares_body<V: Simd>(
 }
 
 dispatch! {
-    /// The squared distances of the rows of some blocks from one, given how many columns there are and how many of them come first.
+    /// The squared distances of the rows of some blocks from one, given how many columns there are and how
+    /// many of them come first.
     fn run_squares(values: &[f64], columns: (usize, usize), v: &Row, norms: &[f64], out: &mut [f64; RUN]) = run_squares_body::<V>
 }

@@ -7,10 +7,10 @@
 //! argument = column | flag | option "=" value
 //! ```
 //!
-//! Columns are named bare or in quotes. A factor without columns reads all numeric columns, and a product that
-//! holds such a factor is multiplied by a categorical factor for every categorical column it does not already read.
-//! Length scales and the linear and polynomial factors are relative to the given [`Units`]; periods are in the
-//! column's own units.
+//! Columns are named bare or in quotes. A factor without columns reads all numeric columns, and a product
+//! that holds such a factor is multiplied by a categorical factor for every categorical column it does not
+//! already read. Length scales and the linear and polynomial factors are relative to the given [`Units`];
+//! periods are in the column's own units.
 
 use super::registry::{Declaration, Given};
 use super::{Categorical, Factor, Kernel, Term, Units, registry};

@@ -102,8 +102,9 @@ impl FactorKind for Periodic {
         Some(-(-2.0 * (sine / self.lengthscale).powi(2)).exp_m1())
     }
 
-    /// The angle is off by `π (2 turns + 3)` units. With an exponent E, `|dE/dθ| ≤ 2 √2 √E / ℓ`, of which `√E ≤ (1 + E)/2`; relative to a
-    /// larger factor with exponent E' it is `√E' + max_z √z exp(-z) ≤ 1/2 + E'/2 + 0.43`.
+    /// The angle is off by `π (2 turns + 3)` units. With an exponent E, `|dE/dθ| ≤ 2 √2 √E / ℓ`, of which
+    /// `√E ≤ (1 + E)/2`; relative to a larger factor with exponent E' it is
+    /// `√E' + max_z √z exp(-z) ≤ 1/2 + E'/2 + 0.43`.
     fn precision(&self, _: &[usize], reach: &Reach) -> Precision {
         let angle = std::f64::consts::PI * (2.0 * reach.apart(self.columns[0]) / self.period + 3.0);
         let slope = 8.0_f64.sqrt() * angle / self.lengthscale;

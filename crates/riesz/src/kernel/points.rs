@@ -17,8 +17,8 @@ const GROUP: usize = 16;
 /// Rows of the other side: a tile stays in a core's cache.
 const RUN: usize = 256;
 
-/// Rows and their kernel. A value is the same in every selection, and within 1e-11 of [`Kernel::eval`] where those are about 1; the same bits, unless most
-/// numbers are the commonest of their column.
+/// Rows and their kernel. A value is the same in every selection, and within 1e-11 of [`Kernel::eval`] where
+/// those are about 1; the same bits, unless most numbers are the commonest of their column.
 pub(crate) struct Points<'k> {
     kernel: &'k Kernel,
     isa: Isa,
@@ -91,7 +91,8 @@ impl<'k> Points<'k> {
         Ok(out)
     }
 
-    /// `Σ_r weights[r] k(x_i, others_r)` for each of these points, summed up in order. Nothing of the size of a gram matrix is held.
+    /// `Σ_r weights[r] k(x_i, others_r)` for each of these points, summed up in order. Nothing of the size of
+    /// a gram matrix is held.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).

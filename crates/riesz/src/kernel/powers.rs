@@ -1,5 +1,5 @@
-//! Terms of a kernel that are powers of a sum over columns of several players: no product over players, and yet no more than the moments of
-//! that sum decide their games.
+//! Terms of a kernel that are powers of a sum over columns of several players: no product over players, and
+//! yet no more than the moments of that sum decide their games.
 
 use super::{Columns, Factor, Kernel, Precision, Reach, Term};
 use crate::error::{Result, listed};

@@ -42,8 +42,8 @@ impl PlayerProduct<'_> {
         self.pieces.iter().flatten().filter(|piece| !piece.factor().bounded()).count()
     }
 
-    /// Whether factors can be sums whose terms cancel, or if they are `averaged`, means of numbers of both signs: then errors are
-    /// relative to their [`size`](Self::size).
+    /// Whether factors can be sums whose terms cancel, or if they are `averaged`, means of numbers of both
+    /// signs: then errors are relative to their [`size`](Self::size).
     pub(crate) fn cancels(&self, averaged: bool) -> bool {
         let own = |piece: &Piece<'_>| match piece {
             Piece::Slot(factor, _) if factor.columns().len() > 1 => factor.cancels_by_column(),
@@ -52,7 +52,8 @@ impl PlayerProduct<'_> {
         self.pieces.iter().flatten().any(own) || averaged && self.unbounded() > 0
     }
 
-    /// Whether every factor is 1 and functions orthogonal to 1, so that an absent player's factor 1 projects the product's functions: no column is read twice.
+    /// Whether every factor is 1 and functions orthogonal to 1, so that an absent player's factor 1 projects
+    /// the product's functions: no column is read twice.
     pub(crate) fn projects(&self) -> bool {
         let mut seen: Vec<usize> = Vec::new();
         self.pieces.iter().flatten().all(|piece| {
@@ -87,7 +88,8 @@ impl PlayerProduct<'_> {
         (own, all)
     }
 
-    /// `out[i]` = the size of the factor of `players[k]` between row i of `u` and the row `v`: what it would be if no sum cancelled.
+    /// `out[i]` = the size of the factor of `players[k]` between row i of `u` and the row `v`: what it would
+    /// be if no sum cancelled.
     pub(crate) fn size(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         out.fill(1.0);
         for piece in &self.pieces[k] {
@@ -102,7 +104,8 @@ impl PlayerProduct<'_> {
         out.iter_mut().for_each(|size| *size = size.abs());
     }
 
-    /// The number of the first factor that is not a finite number between some row of `u` and `v`, with a formula of what makes it.
+    /// The number of the first factor that is not a finite number between some row of `u` and `v`, with a
+    /// formula of what makes it.
     pub(crate) fn lost(&self, isa: Isa, u: Columns<'_>, v: &[f64]) -> Option<(usize, String)> {
         let mut out = vec![1.0; u.len()];
         (0..self.players.len()).find_map(|k| {
@@ -113,7 +116,8 @@ impl PlayerProduct<'_> {
         })
     }
 
-    /// The factors as kernels of their own, one for each of so many players; that of a player without a factor is 1.
+    /// The factors as kernels of their own, one for each of so many players; that of a player without a
+    /// factor is 1.
     pub(crate) fn kernels(&self, players: usize) -> Vec<Kernel> {
         let mut kernels = vec![Kernel::constant(1.0); players];
         let own = |piece: &Piece<'_>| match piece {

@@ -18,10 +18,11 @@ pub(crate) trait Shape: Copy {
     }
     /// `-d ln k / d ln r` at distance `r`.
     fn slope(self, r: f64) -> f64;
-    /// How many roundings it can be off at a distance that is off by three, itself and for each unit of `-ln k`, which is at most a
-    /// linear and a squared multiple of the distance: these two.
+    /// How many roundings it can be off at a distance that is off by three, itself and for each unit of
+    /// `-ln k`, which is at most a linear and a squared multiple of the distance: these two.
     fn precision(self) -> (f64, f64, [f64; 2]);
-    /// c of the parabola `1 - c r²` that it is never below; `None` of the exponential profile, which is below all.
+    /// c of the parabola `1 - c r²` that it is never below; `None` of the exponential profile, which is below
+    /// all.
     fn curvature(self) -> Option<f64>;
     /// `∂ ln k / ∂ ln p` at squared distance `s`, in its own parameter p of this number.
     fn parameter_slope(self, _: usize, _: f64) -> f64 {
@@ -33,7 +34,8 @@ pub(crate) trait Shape: Copy {
     }
 }
 
-/// A draw from Student's t distribution, the spectral density of the Matérn kernel with ν = half the degrees of freedom.
+/// A draw from Student's t distribution, the spectral density of the Matérn kernel with ν = half the degrees
+/// of freedom.
 fn student(degrees: f64, random: &mut Random) -> Option<f64> {
     StudentT::new(degrees).ok().map(|t| random.sample(t))
 }

@@ -1,5 +1,5 @@
-//! What a kind of factor says of itself. Expressions, help texts, checks, Python's constructors and the conformance tests are
-//! made of it.
+//! What a kind of factor says of itself. Expressions, help texts, checks, Python's constructors and the
+//! conformance tests are made of it.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use crate::table::Table;
 /// The numbers that an argument takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Takes {
-    /// A positive number a column, in the column's units. An expression gives a multiple of the columns' scales, or the name
-    /// of a [`Lengthscale`] rule, by default the median.
+    /// A positive number a column, in the column's units. An expression gives a multiple of the columns'
+    /// scales, or the name of a [`Lengthscale`] rule, by default the median.
     Lengthscales,
     /// A number a column. An expression takes the [`Units`]' centers.
     Centers,
@@ -81,7 +81,8 @@ pub enum Ungiven {
 pub struct Argument {
     /// Its name in expressions, and of its field in files.
     pub name: &'static str,
-    /// Its name in the Python class, scikit-learn's where scikit-learn has one; empty where the class does not take it.
+    /// Its name in the Python class, scikit-learn's where scikit-learn has one; empty where the class does
+    /// not take it.
     pub python: &'static str,
     /// The numbers it takes.
     pub takes: Takes,
@@ -104,7 +105,8 @@ impl Argument {
         Self { python, ..self }
     }
 
-    /// Checks the values, which `name` calls by the name that the user knows, for a factor of so many columns.
+    /// Checks the values, which `name` calls by the name that the user knows, for a factor of so many
+    /// columns.
     fn check(&self, name: &str, values: &[f64], columns: usize) -> Result<()> {
         let expected = if self.takes.by_column() { columns } else { 1 };
         if values.len() != expected {
@@ -188,8 +190,9 @@ impl Declaration {
         registry().find(|one| one.names.contains(&name.as_str()))
     }
 
-    /// The factors over these columns of a table: one, or one a column if the factor reads one column only. Arguments have their
-    /// name here or in Python, and one value or, where they take it, one a column; those not given have their default.
+    /// The factors over these columns of a table: one, or one a column if the factor reads one column only.
+    /// Arguments have their name here or in Python, and one value or, where they take it, one a column; those
+    /// not given have their default.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], with the name as it was given.

@@ -1,9 +1,10 @@
 //! How far computed factors can be from true ones.
 //!
-//! A piece of a factor is computed in a few roundings, each of which is relative to the piece itself, with three exceptions: the error of an
-//! exponential grows with its exponent; that of a periodic piece with the periods between its arguments; and a sum that cancels is
-//! rounded relative to its terms. So a piece says of the rows between which it is taken how many roundings (ε/2) it can be off, relative to
-//! its *size*, which is the piece itself where nothing cancels.
+//! A piece of a factor is computed in a few roundings, each of which is relative to the piece itself, with
+//! three exceptions: the error of an exponential grows with its exponent; that of a periodic piece with the
+//! periods between its arguments; and a sum that cancels is rounded relative to its terms. So a piece says of
+//! the rows between which it is taken how many roundings (ε/2) it can be off, relative to its *size*, which
+//! is the piece itself where nothing cancels.
 
 use super::Columns;
 

@@ -129,7 +129,8 @@ pub struct Stationary {
     pub columns: Vec<usize>,
     /// ℓ_c, one a column, in the column's units.
     pub lengthscale: Vec<f64>,
-    /// Whether the length scales are tuned one by one (automatic relevance determination) or by a common multiple.
+    /// Whether the length scales are tuned one by one (automatic relevance determination) or by a common
+    /// multiple.
     pub ard: bool,
     /// Whether distance is taken over all columns jointly.
     pub isotropic: bool,

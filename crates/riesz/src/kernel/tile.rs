@@ -1,4 +1,5 @@
-//! Kernel values of many rows with many others at once: each number of a column is read for several rows, and sums stay in registers.
+//! Kernel values of many rows with many others at once: each number of a column is read for several rows, and
+//! sums stay in registers.
 
 use super::{Columns, Kernel};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch, fma};
@@ -12,7 +13,8 @@ pub(super) const RUN: usize = 128;
 pub(super) type Block = [[f64; RUN]; GROUP];
 
 impl Kernel {
-    /// `k(v_r, u_i)` in `out[r * stride + i]`: the bits of [`row`](Self::row), several times as fast for profiles of the joint distance.
+    /// `k(v_r, u_i)` in `out[r * stride + i]`: the bits of [`row`](Self::row), several times as fast for
+    /// profiles of the joint distance.
     pub(crate) fn tile(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut [f64], stride: usize) {
         let mut product: Block = [[0.0; RUN]; GROUP];
         for start in (0..u.len()).step_by(RUN) {
@@ -42,8 +44,9 @@ impl Kernel {
 /// Rows of the other side from which on it is worth its time to see where a run is alike.
 const MANY: usize = 16;
 
-/// What most rows of a run hold in a column, and in which blocks of [`LANES`] rows all do: a bit each. Of one-hot columns that are
-/// most blocks. Where rows of the other side hold it too, differences are 0, and sums stay as they are to the last bit.
+/// What most rows of a run hold in a column, and in which blocks of [`LANES`] rows all do: a bit each. Of
+/// one-hot columns that are most blocks. Where rows of the other side hold it too, differences are 0, and
+/// sums stay as they are to the last bit.
 pub(crate) struct Alike {
     number: f64,
     blocks: u32,
@@ -153,8 +156,8 @@ fn squares_body<V: Simd>(
 }
 
 dispatch! {
-    /// The squared scaled distances of the rows of `u` from at least one and at most [`GROUP`] rows `v`, by the
-    /// operations of one row's.
+    /// The squared scaled distances of the rows of `u` from at least one and at most [`GROUP`] rows `v`, by
+    /// the operations of one row's.
     pub(super) fn squares(u: Columns<'_>, v: &[&[f64]], columns: &[usize], lengthscale: &[f64], out: &mut Block) = squares_body::<V>
 }
 
@@ -164,8 +167,8 @@ mod tests {
     use crate::kernel::{Linear, Polynomial, Profile, Stationary};
     use crate::table::Table;
 
-    /// Every kind of term, every number of rows around the sizes of groups, runs and slots, every instruction set: the bits of a row, and
-    /// the same on all sets that multiply and add at once.
+    /// Every kind of term, every number of rows around the sizes of groups, runs and slots, every instruction
+    /// set: the bits of a row, and the same on all sets that multiply and add at once.
     #[test]
     fn a_tile_has_the_bits_of_its_rows() {
         let number = |k: usize| ((k * 7919 + 13) % 10_007) as f64 / 977.0 - 5.0;

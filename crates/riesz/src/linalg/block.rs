@@ -1,9 +1,10 @@
-//! Conjugate gradients for several right sides of one symmetric positive definite system, which share their search directions: each
-//! step is over the directions of all of them, so that a hundred right sides take a few steps where one takes dozens. Directions are
-//! made orthonormal, and those that depend on others are left out, so that steps do not break down (Ji and Li 2017, after O'Leary 1980).
+//! Conjugate gradients for several right sides of one symmetric positive definite system, which share their
+//! search directions: each step is over the directions of all of them, so that a hundred right sides take a
+//! few steps where one takes dozens. Directions are made orthonormal, and those that depend on others are
+//! left out, so that steps do not break down (Ji and Li 2017, after O'Leary 1980).
 //!
-//! The caller multiplies by the matrix. Blocks of k vectors of length n are k × n, column by column: the k numbers of a row
-//! are next to one another.
+//! The caller multiplies by the matrix. Blocks of k vectors of length n are k × n, column by column: the k
+//! numbers of a row are next to one another.
 
 use std::sync::atomic::AtomicBool;
 
@@ -35,8 +36,8 @@ pub(crate) struct BlockGradients {
 }
 
 impl BlockGradients {
-    /// Starts from 0. `right` is targets × n; residuals are to be no longer than their targets. `precondition` takes residuals and their
-    /// number, and makes them as much like errors as it can.
+    /// Starts from 0. `right` is targets × n; residuals are to be no longer than their targets.
+    /// `precondition` takes residuals and their number, and makes them as much like errors as it can.
     pub(crate) fn new(
         right: Vec<f64>,
         targets: Vec<f64>,
@@ -99,8 +100,9 @@ impl BlockGradients {
         Ok(())
     }
 
-    /// One step along the directions whose products with the matrix are known, and new directions from what `precondition` makes of
-    /// those residuals that are too long. False if the matrix is not positive definite along the directions.
+    /// One step along the directions whose products with the matrix are known, and new directions from what
+    /// `precondition` makes of those residuals that are too long. False if the matrix is not positive
+    /// definite along the directions.
     ///
     /// # Errors
     /// Those of `precondition`; [`Error::Interrupted`](crate::Error::Interrupted).
@@ -180,8 +182,8 @@ fn transposed(block: &[f64], s: usize) -> Vec<f64> {
     (0..s * r).map(|t| block[t / r + t % r * s]).collect()
 }
 
-/// Replaces `count` vectors by an orthonormal basis of what they span, without what is nearly dependent: the pivoted Cholesky factor of
-/// their inner products, whose inverse makes the vectors with pivots orthonormal.
+/// Replaces `count` vectors by an orthonormal basis of what they span, without what is nearly dependent: the
+/// pivoted Cholesky factor of their inner products, whose inverse makes the vectors with pivots orthonormal.
 fn orthonormalise(block: &mut Vec<f64>, count: usize) {
     let mut scales: Vec<f64> = lengths(block, count);
     scales.iter_mut().for_each(|l| *l = if *l > 0.0 && l.is_finite() { 1.0 / *l } else { 0.0 });

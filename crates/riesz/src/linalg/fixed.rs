@@ -1,7 +1,9 @@
-//! Products of rounded numbers, summed up as integers: the same in any order, and so for any number of threads, files and machines.
+//! Products of rounded numbers, summed up as integers: the same in any order, and so for any number of
+//! threads, files and machines.
 //!
-//! Numbers are rounded to multiples of 2⁻²¹ of their bound and kept as whole numbers of at most 2²¹. The sum of 2,048 products of two such numbers is at most 2⁵³, so
-//! a product of matrices in double precision is exact whatever the order of its sums; what follows are sums of integers.
+//! Numbers are rounded to multiples of 2⁻²¹ of their bound and kept as whole numbers of at most 2²¹. The sum
+//! of 2,048 products of two such numbers is at most 2⁵³, so a product of matrices in double precision is
+//! exact whatever the order of its sums; what follows are sums of integers.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
@@ -111,11 +113,13 @@ dispatch! {
     pub(crate) fn round(column: &mut [f64], scale: f64, roots: &[f64]) = round_body::<V>
 }
 dispatch! {
-    /// The sum of products of whole numbers, of which all partial sums are below 2⁵³: exact, and so the same in any order.
+    /// The sum of products of whole numbers, of which all partial sums are below 2⁵³: exact, and so the same
+    /// in any order.
     pub(crate) fn product(a: &[f64], b: &[f64]) -> f64 = product_body::<V>
 }
 dispatch! {
-    /// The two slices of numbers, times `scale` and each its root: the [`product`] of either with each of two vectors of whole numbers.
+    /// The two slices of numbers, times `scale` and each its root: the [`product`] of either with each of two
+    /// vectors of whole numbers.
     pub(crate) fn sliced_products(
         column: &[f64],
         scale: f64,
@@ -124,17 +128,20 @@ dispatch! {
     ) -> [(f64, f64); 2] = sliced_products_body::<V>
 }
 
-/// Columns of a part of a product, and rows: a multiple of what products take at a time, so that nothing is left for slower ways.
+/// Columns of a part of a product, and rows: a multiple of what products take at a time, so that nothing is
+/// left for slower ways.
 const PART: usize = 20 * KERNEL;
 /// Rows and columns of which loops of products on registers of any width take a whole number.
 const KERNEL: usize = 24;
 
-/// How many columns of the sums one thread takes at a time: four times as many tasks as threads, which are of different sizes.
+/// How many columns of the sums one thread takes at a time: four times as many tasks as threads, which are of
+/// different sizes.
 fn panel(size: usize) -> usize {
     (size / (4 * rayon::current_num_threads())).clamp(3 * KERNEL, PART) / KERNEL * KERNEL
 }
 
-/// Adds the lower triangle of `AᵀA` in some columns from `first` on to their packed sums, part by part: none is larger than the cache.
+/// Adds the lower triangle of `AᵀA` in some columns from `first` on to their packed sums, part by part: none
+/// is larger than the cache.
 fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, scratch: &mut Vec<f64>) {
     let p = a.ncols();
     let columns = a.subcols(first, count);
@@ -161,7 +168,8 @@ fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, s
     }
 }
 
-/// Adds a part of a product, whose rows are those from `from` on, to packed sums of columns from `first` on of a matrix with p rows.
+/// Adds a part of a product, whose rows are those from `from` on, to packed sums of columns from `first` on
+/// of a matrix with p rows.
 fn add_part(sums: &mut [i64], (first, p): (usize, usize), from: usize, part: &[f64], rows: usize) {
     let mut rest = sums;
     for (j, column) in part.chunks_exact(rows).enumerate() {

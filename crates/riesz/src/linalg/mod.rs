@@ -195,7 +195,8 @@ impl Matrix {
         out
     }
 
-    /// Adds `AᵀA` to the upper triangle of this square matrix; A is given column by column. The strict lower triangle is left as it is.
+    /// Adds `AᵀA` to the upper triangle of this square matrix; A is given column by column. The strict lower
+    /// triangle is left as it is.
     pub(crate) fn add_inner_of_columns(&mut self, columns: &[f64]) {
         use faer::linalg::matmul::triangular::{self, BlockStructure};
         let n = columns.len() / self.cols.max(1);
@@ -246,9 +247,9 @@ impl std::ops::IndexMut<(usize, usize)> for Matrix {
     }
 }
 
-/// How finely the library splits work among the threads of the current rayon pool. Its results depend on this number,
-/// and for matrix-vector products, triangular solves and eigenvectors they would differ with the number of threads
-/// if it followed them; a fixed one makes them the same for any.
+/// How finely the library splits work among the threads of the current rayon pool. Its results depend on this
+/// number, and for matrix-vector products, triangular solves and eigenvectors they would differ with the
+/// number of threads if it followed them; a fixed one makes them the same for any.
 fn par() -> Par {
     Par::rayon(16)
 }
@@ -257,8 +258,8 @@ fn par() -> Par {
 const RUN: usize = 128;
 const LANES: usize = 8;
 
-/// The inner product. Its error grows with the logarithm of the length: runs are summed in fixed lanes, and their sums pairwise (Higham,
-/// *Accuracy and Stability of Numerical Algorithms*, §4.2).
+/// The inner product. Its error grows with the logarithm of the length: runs are summed in fixed lanes, and
+/// their sums pairwise (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2).
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     if a.len() > RUN {
         let half = (a.len() / 2).next_multiple_of(RUN);
@@ -306,7 +307,8 @@ impl Cholesky {
         Self::with_jitter_of(matrix, mean, what)
     }
 
-    /// The same with jitters relative to `mean`: the size of what the matrix is a difference of, for one that may be small.
+    /// The same with jitters relative to `mean`: the size of what the matrix is a difference of, for one that
+    /// may be small.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -427,8 +429,8 @@ impl Cholesky {
         out
     }
 
-    /// No less than the norm of the inverse of `A`, nor than that of its absolute values: the smaller one of the largest sum of these in a row
-    /// and the Frobenius norm. Cost 2n³/3, in the room of some columns.
+    /// No less than the norm of the inverse of `A`, nor than that of its absolute values: the smaller one of
+    /// the largest sum of these in a row and the Frobenius norm. Cost 2n³/3, in the room of some columns.
     pub(crate) fn inverse_norm(&self) -> f64 {
         use faer::linalg::triangular_solve::{
             solve_lower_triangular_in_place, solve_upper_triangular_in_place,
@@ -458,8 +460,8 @@ impl Cholesky {
         sums.into_iter().fold(0.0, f64::max).min(squares.sqrt())
     }
 
-    /// The factor L from its n(n + 1)/2 numbers, row by row, as [`packed`](Self::packed) gives them. `None` unless all are finite
-    /// and those on the diagonal positive.
+    /// The factor L from its n(n + 1)/2 numbers, row by row, as [`packed`](Self::packed) gives them. `None`
+    /// unless all are finite and those on the diagonal positive.
     pub fn from_packed(size: usize, packed: &[f64], jitter: f64) -> Option<Self> {
         let mut lower = Matrix::zeros(size, size);
         let mut rest = packed;

@@ -1,9 +1,11 @@
-//! The pivoted Cholesky factor: of each step the largest of what is left on the diagonal. Covariances of smooth functions have hardly more than a few dozen columns that count.
+//! The pivoted Cholesky factor: of each step the largest of what is left on the diagonal. Covariances of
+//! smooth functions have hardly more than a few dozen columns that count.
 
 use super::Matrix;
 
-/// Pivots and their columns, in the order of steps, of a symmetric positive semi-definite matrix of `n` rows, until `enough` of what is left on the diagonal, with the next pivot, is true; pivots have
-/// less than nothing left. Cost O(n columns²).
+/// Pivots and their columns, in the order of steps, of a symmetric positive semi-definite matrix of `n` rows,
+/// until `enough` of what is left on the diagonal, with the next pivot, is true; pivots have less than
+/// nothing left. Cost O(n columns²).
 pub(super) fn pivoted(
     matrix: &[f64],
     n: usize,
@@ -47,7 +49,8 @@ mod tests {
     use crate::kernel::Kernel;
     use crate::table::Table;
 
-    /// What is left is positive semi-definite, and no more than was asked for; of a kernel of few features there are few columns.
+    /// What is left is positive semi-definite, and no more than was asked for; of a kernel of few features
+    /// there are few columns.
     #[test]
     fn columns_make_up_a_covariance() {
         let x = Table::from_rows(&(0..40).map(|i| [f64::from(i * 7919 % 101) / 30.0]).collect::<Vec<_>>())

@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use super::Matrix;
 use crate::error::{Error, Result};
 
-/// A sparse matrix in compressed columns: of each column the rows that are not zero, and their weights. Rows may repeat; their
-/// weights add.
+/// A sparse matrix in compressed columns: of each column the rows that are not zero, and their weights. Rows
+/// may repeat; their weights add.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sparse {
     rows: usize,
@@ -16,12 +16,12 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// From the three arrays of the format: column j has the entries `starts[j] .. starts[j + 1]` of `places` (row numbers)
-    /// and `weights` (scipy's `indptr`, `indices` and `data`).
+    /// From the three arrays of the format: column j has the entries `starts[j] .. starts[j + 1]` of `places`
+    /// (row numbers) and `weights` (scipy's `indptr`, `indices` and `data`).
     ///
     /// # Errors
-    /// [`Error::Shape`] if the arrays do not fit each other; [`Error::Parameter`] for rows that are not there, and weights
-    /// that are not finite.
+    /// [`Error::Shape`] if the arrays do not fit each other; [`Error::Parameter`] for rows that are not
+    /// there, and weights that are not finite.
     pub fn new(rows: usize, starts: Vec<usize>, places: Vec<usize>, weights: Vec<f64>) -> Result<Self> {
         let count = starts.last().copied().unwrap_or_default();
         for (what, found) in [("the list of places", places.len()), ("the list of weights", weights.len())] {

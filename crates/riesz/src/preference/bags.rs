@@ -1,5 +1,6 @@
-//! Duels between bags of items: teams, baskets, sets of pictures. The log odds of two bags are the mean of those of their members, `g(L, R) = Σ_ab m_La m_Rb
-//! g(a, b)`, so the kernel between bags is `M K Mᵀ`, and the model one of pairs of items again.
+//! Duels between bags of items: teams, baskets, sets of pictures. The log odds of two bags are the mean of
+//! those of their members, `g(L, R) = Σ_ab m_La m_Rb g(a, b)`, so the kernel between bags is `M K Mᵀ`, and
+//! the model one of pairs of items again.
 
 use super::pairs::{Pair, wide_rows_in};
 use crate::error::{Error, Result};
@@ -22,10 +23,12 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// Of each membership the bag and the item, both numbered from 0, and how much it counts in the bag, by default 1; shares are made of that.
+    /// Of each membership the bag and the item, both numbered from 0, and how much it counts in the bag, by
+    /// default 1; shares are made of that.
     ///
     /// # Errors
-    /// [`Error::Shape`]; [`Error::Parameter`] for a bag or an item that is not there, a weight that is not positive, and a bag without members.
+    /// [`Error::Shape`]; [`Error::Parameter`] for a bag or an item that is not there, a weight that is not
+    /// positive, and a bag without members.
     pub fn new(
         items: usize,
         bags: usize,
@@ -105,8 +108,10 @@ impl Bags {
         out
     }
 
-    /// Wide rows of all pairs of members of each pair of bags, and how much they count in its log odds (rows × pairs): what
-    /// [`Posterior::sums`](crate::Posterior::sums) takes. `contexts` has a row a pair of bags, if the model has contexts.
+    /// Wide rows of all pairs of members of each pair of bags, and how much they count in its log odds (rows
+    /// × pairs): what
+    /// [`Posterior::sums`](crate::Posterior::sums) takes. `contexts` has a row a pair of bags, if the model
+    /// has contexts.
     ///
     /// # Errors
     /// As [`wide_rows_in`]; [`Error::Parameter`] for a bag that is not there.

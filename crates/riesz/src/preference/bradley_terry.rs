@@ -1,8 +1,8 @@
-//! Bradley and Terry's model (1952), the baseline of all others: each item has an ability β, and the log odds of a duel are the difference of two. With covariates abilities
-//! are linear, `β_i = θᵀx_i`.
+//! Bradley and Terry's model (1952), the baseline of all others: each item has an ability β, and the log odds
+//! of a duel are the difference of two. With covariates abilities are linear, `β_i = θᵀx_i`.
 //!
-//! A ridge λ on the coefficients is the prior N(0, 1/λ), so the model is a Gaussian process with the utility `k(i, j) = [i = j]/λ`, or a linear kernel; but its few
-//! coefficients make it cheap for any number of duels.
+//! A ridge λ on the coefficients is the prior N(0, 1/λ), so the model is a Gaussian process with the utility
+//! `k(i, j) = [i = j]/λ`, or a linear kernel; but its few coefficients make it cheap for any number of duels.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,8 @@ use crate::posterior::{Covariance, Known, Posterior};
 use crate::stop::Watch;
 use crate::table::{Column, ColumnKind, Table};
 
-/// Models with more coefficients say nothing of their covariance in files, which takes 32 of their square in bytes.
+/// Models with more coefficients say nothing of their covariance in files, which takes 32 of their square in
+/// bytes.
 const COVARIANCE: usize = 1000;
 
 /// How much coefficients are drawn to 0.
@@ -28,7 +29,8 @@ const COVARIANCE: usize = 1000;
 pub enum AbilityRidge {
     /// λ of the penalty `½ λ Σ β²`, ≥ 0. At 0 the likelihood alone is maximised, where it has a maximum.
     Fixed(f64),
-    /// Random effects: λ by Laplace's approximation of the marginal likelihood, times the weak prior of a [utility's share](super::PreferenceProcess).
+    /// Random effects: λ by Laplace's approximation of the marginal likelihood, times the weak prior of a
+    /// [utility's share](super::PreferenceProcess).
     Evidence,
 }
 
@@ -55,13 +57,17 @@ pub struct BradleyTerry {
 /// A fitted model of Bradley and Terry.
 #[derive(Debug, Clone)]
 pub struct BradleyTerryFit {
-    /// The log odds that the left item wins over wide rows: of the items' names (`left_item`, `right_item`), or of their covariates.
+    /// The log odds that the left item wins over wide rows: of the items' names (`left_item`, `right_item`),
+    /// or of their covariates.
     pub model: Expansion,
-    /// How sure the coefficients are: the posterior given a ridge, of maximum likelihood the asymptotic covariance. `None` for more than 1,000 coefficients.
+    /// How sure the coefficients are: the posterior given a ridge, of maximum likelihood the asymptotic
+    /// covariance. `None` for more than 1,000 coefficients.
     pub covariance: Option<Covariance>,
-    /// Abilities, one an item, whose sum is 0 (NaN where a maximum of the likelihood says nothing: for items without duels); or the coefficients of covariates, a unit of the column.
+    /// Abilities, one an item, whose sum is 0 (NaN where a maximum of the likelihood says nothing: for items
+    /// without duels); or the coefficients of covariates, a unit of the column.
     pub coef: Vec<f64>,
-    /// λ as it was used. That of covariates is for columns divided by their standard deviations among the items.
+    /// λ as it was used. That of covariates is for columns divided by their standard deviations among the
+    /// items.
     pub ridge: f64,
     /// Of the duels at the maximum.
     pub log_likelihood: f64,
@@ -87,10 +93,12 @@ impl BradleyTerry {
         Self { ridge, stop: Arc::default() }
     }
 
-    /// Abilities of items, which have these names. Cost a Newton step: some ten to a hundred times the number of pairs that met; where the ridge is chosen items³ an evaluation (some ten).
+    /// Abilities of items, which have these names. Cost a Newton step: some ten to a hundred times the number
+    /// of pairs that met; where the ridge is chosen items³ an evaluation (some ten).
     ///
     /// # Errors
-    /// [`Error::Target`] without a ridge where no maximum exists: for items that never won or never lost, and wherever wins do not connect all (Ford 1957);
+    /// [`Error::Target`] without a ridge where no maximum exists: for items that never won or never lost, and
+    /// wherever wins do not connect all (Ford 1957);
     /// [`Error::Parameter`]; [`Error::Shape`]; [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, names: &[String], duels: &Duels) -> Result<BradleyTerryFit> {
         if names.len() != duels.items() {
@@ -119,7 +127,8 @@ impl BradleyTerry {
         let theta = &found.mode.theta;
         let coef = places.iter().map(|at| at.map_or(f64::NAN, |at| theta[at])).collect();
 
-        // Every item against the first one, whose share in the sums is minus that of all others: its ability, as abilities sum up to 0.
+        // Every item against the first one, whose share in the sums is minus that of all others: its ability,
+        // as abilities sum up to 0.
         let levels: Vec<String> = known.iter().map(|&i| names[i].clone()).collect();
         let columns =
             wide_columns(&[Column { name: "item".into(), kind: ColumnKind::Categorical { levels } }]);
@@ -138,7 +147,8 @@ impl BradleyTerry {
             all.data_mut().iter_mut().for_each(|c| *c -= own);
             let mut q = Matrix::zeros(model.points.rows(), model.points.rows());
             for (i, j) in others().flat_map(|i| others().map(move |j| (i, j))) {
-                // Of differences all is told by those from the first item, as rows of the centred covariance sum up to 0.
+                // Of differences all is told by those from the first item, as rows of the centred covariance
+                // sum up to 0.
                 let c = all[(i, j)];
                 for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
                     q[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
@@ -168,10 +178,12 @@ impl BradleyTerry {
         })
     }
 
-    /// Abilities that are linear in the items' columns, which are numbers. Cost a Newton step: pairs times columns, and columns³.
+    /// Abilities that are linear in the items' columns, which are numbers. Cost a Newton step: pairs times
+    /// columns, and columns³.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for categorical columns; [`Error::Target`] without a ridge for columns that depend on one another, and where one weighted sum of them tells all winners;
+    /// [`Error::WrongKind`] for categorical columns; [`Error::Target`] without a ridge for columns that
+    /// depend on one another, and where one weighted sum of them tells all winners;
     /// [`Error::Parameter`]; [`Error::Shape`]; [`Error::Interrupted`].
     pub fn fit_linear(&self, items: &Table, duels: &Duels) -> Result<BradleyTerryFit> {
         if items.rows() != duels.items() {
@@ -258,7 +270,8 @@ impl BradleyTerry {
 }
 
 impl BradleyTerryFit {
-    /// Standard deviations of [`coef`](Self::coef). Those of abilities are around a mean of 0 of all, unless a ridge says where 0 is. Cost coefficients³ where there are more than 1,000.
+    /// Standard deviations of [`coef`](Self::coef). Those of abilities are around a mean of 0 of all, unless
+    /// a ridge says where 0 is. Cost coefficients³ where there are more than 1,000.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
@@ -292,11 +305,13 @@ impl BradleyTerryFit {
         Ok((self.coef.clone(), self.differences.covariance(&self.mode)?))
     }
 
-    /// The differences of abilities, and their standard deviations: for items by their numbers in the duels. Cost coefficients³ where there are 3,000 at most; otherwise
-    /// conjugate gradients, some hundred times the number of pairs that met, each.
+    /// The differences of abilities, and their standard deviations: for items by their numbers in the duels.
+    /// Cost coefficients³ where there are 3,000 at most; otherwise conjugate gradients, some hundred times
+    /// the number of pairs that met, each.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for items that are not there, or had no duels while there is no ridge; [`Error::NotConverged`]; [`Error::Interrupted`].
+    /// [`Error::Parameter`] for items that are not there, or had no duels while there is no ridge;
+    /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn differences(&self, pairs: &[Pair], stop: &AtomicBool) -> Result<Vec<(f64, f64)>> {
         let place = |item: usize| match self.places.get(item) {
             Some(Some(at)) => Ok(*at),
@@ -373,7 +388,8 @@ fn degrees(duels: &Duels) -> Vec<f64> {
     all
 }
 
-/// Why the likelihood of abilities has no maximum, if it has none: a graph of several components, items that never won or lost, or groups without wins over the others.
+/// Why the likelihood of abilities has no maximum, if it has none: a graph of several components, items that
+/// never won or lost, or groups without wins over the others.
 fn unbounded(duels: &Duels, names: &[String]) -> Option<String> {
     let components = duels.components();
     if components.len() > 1 {

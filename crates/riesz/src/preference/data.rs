@@ -1,4 +1,5 @@
-//! Duels as a model of them is made of: what their outcomes say, and which pairs of items it takes to tell them apart.
+//! Duels as a model of them is made of: what their outcomes say, and which pairs of items it takes to tell
+//! them apart.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +50,8 @@ impl Data<'_> {
         }
     }
 
-    /// The points of a model, each pair of items as it is and then the other way round, and of each pair that met its members' points and shares: g changes
-    /// its sign, so a share counts once with either sign.
+    /// The points of a model, each pair of items as it is and then the other way round, and of each pair that
+    /// met its members' points and shares: g changes its sign, so a share counts once with either sign.
     pub fn points(&self) -> Result<(Table, Vec<Shares>)> {
         let duels = self.duels;
         let members = |of: usize| -> Vec<(usize, f64)> {

@@ -1,4 +1,5 @@
-//! Explained duels by what tells their items apart: one column a property, for plots that colour by it and labels that name it.
+//! Explained duels by what tells their items apart: one column a property, for plots that colour by it and
+//! labels that name it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,9 @@ use crate::table::{Column, ColumnKind, Player, Table};
 /// What is added to the name of a column whose numbers are differences.
 const LESS: &str = ", left − right";
 
-/// The same explanation, whose data are the differences of the items: the left item's number less the right one's, under the column's name and `, left − right`; for categories `left / right`; and the contexts as they are.
+/// The same explanation, whose data are the differences of the items: the left item's number less the right
+/// one's, under the column's name and `, left − right`; for categories `left / right`; and the contexts as
+/// they are.
 ///
 /// # Errors
 /// [`Error::Parameter`](crate::Error::Parameter) for rows that are no duels.

@@ -1,4 +1,5 @@
-//! Who beat whom, in the form that models learn from: each pair of items once, with what share of its duels was won by whom.
+//! Who beat whom, in the form that models learn from: each pair of items once, with what share of its duels
+//! was won by whom.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,10 @@ const MOST: f64 = 1e100;
 
 /// Duels between items that are numbered from 0.
 ///
-/// Which item stands left means nothing. All duels of a pair (in the same [context](Self::in_contexts)) become one: its weight is the sum of theirs, and its
-/// outcome the weighted share that was won by the item with the lower number. Nothing of the likelihood is lost, up to a constant, nor of ties, which are half
-/// a win for either.
+/// Which item stands left means nothing. All duels of a pair (in the same [context](Self::in_contexts))
+/// become one: its weight is the sum of theirs, and its outcome the weighted share that was won by the item
+/// with the lower number. Nothing of the likelihood is lost, up to a constant, nor of ties, which are half a
+/// win for either.
 ///
 /// ```
 /// use riesz::preference::Duels;
@@ -54,11 +56,12 @@ struct Sums {
 }
 
 impl Duels {
-    /// Of each duel the items on either side, how it ended (1: the left item won, 0: the right one; ½: a tie), and how much it counts, by default 1.
+    /// Of each duel the items on either side, how it ended (1: the left item won, 0: the right one; ½: a
+    /// tie), and how much it counts, by default 1.
     ///
     /// # Errors
-    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there, one that meets itself, an outcome that is none,
-    /// or a weight that is not positive.
+    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there,
+    /// one that meets itself, an outcome that is none, or a weight that is not positive.
     pub fn new(
         items: usize,
         left: &[usize],
@@ -69,7 +72,8 @@ impl Duels {
         Self::met(items, (left, right), outcome, weight, None)
     }
 
-    /// The same of duels in contexts, a row a duel: surfaces, seasons, who judged. A pair is then counted once in each different context.
+    /// The same of duels in contexts, a row a duel: surfaces, seasons, who judged. A pair is then counted
+    /// once in each different context.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -188,7 +192,8 @@ impl Duels {
         self.count
     }
 
-    /// The pairs that met, each with its lower number first, ascending; more than once where they met in different contexts.
+    /// The pairs that met, each with its lower number first, ascending; more than once where they met in
+    /// different contexts.
     pub fn pairs(&self) -> &[(usize, usize)] {
         &self.pairs
     }
@@ -208,7 +213,8 @@ impl Duels {
         &self.ties
     }
 
-    /// The margin with which items that are alike tie as often as these duels did, `2 artanh(share of ties)`, where tuning may start; from 0.02 to 3.
+    /// The margin with which items that are alike tie as often as these duels did, `2 artanh(share of ties)`,
+    /// where tuning may start; from 0.02 to 3.
     pub fn margin(&self) -> f64 {
         let share = self.ties.iter().sum::<f64>() / self.weight.iter().sum::<f64>();
         (2.0 * share.min(0.9).atanh()).max(0.02)
@@ -224,8 +230,8 @@ impl Duels {
         self.contexts.as_ref()
     }
 
-    /// The items of each connected component of the graph of pairs, largest first; items that never met anybody are left out. Between components only
-    /// covariates tell who is better.
+    /// The items of each connected component of the graph of pairs, largest first; items that never met
+    /// anybody are left out. Between components only covariates tell who is better.
     pub fn components(&self) -> Vec<Vec<usize>> {
         let neighbours = self.neighbours();
         let mut seen = vec![false; self.items];
@@ -241,7 +247,8 @@ impl Duels {
         all
     }
 
-    /// Whether every item that met anybody can be reached from every other along wins: without it abilities without a penalty are infinite (Ford 1957).
+    /// Whether every item that met anybody can be reached from every other along wins: without it abilities
+    /// without a penalty are infinite (Ford 1957).
     pub fn is_strongly_connected(&self) -> bool {
         let [component] = &self.components()[..] else { return false };
         // From one item along wins and against them.
@@ -272,7 +279,8 @@ impl Duels {
                 beaten[r].push(l);
             }
         }
-        // Whoever is reached along wins from one item beat only one another; so did, if all are, those from whom it is not reached.
+        // Whoever is reached along wins from one item beat only one another; so did, if all are, those from
+        // whom it is not reached.
         component.iter().map(|&item| reached(item, &beaten)).find(|own| own.len() < component.len())
     }
 
@@ -299,7 +307,8 @@ impl Duels {
         }
     }
 
-    /// The items that met anybody, ascending, and the same duels among these alone, in the contexts that they have.
+    /// The items that met anybody, ascending, and the same duels among these alone, in the contexts that they
+    /// have.
     pub(super) fn compact(&self) -> (Vec<usize>, Self) {
         let numbered = |used: &[bool]| -> (Vec<usize>, Vec<usize>) {
             let kept: Vec<usize> = (0..used.len()).filter(|&i| used[i]).collect();

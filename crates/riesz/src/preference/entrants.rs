@@ -1,5 +1,6 @@
-//! What an item is in a duel besides its own columns: at home or not, and itself, whatever its columns say. Both are further columns of the item, so that a
-//! model of duels needs to know of neither: each item that was at home and away is two rows of the table that it is fitted to.
+//! What an item is in a duel besides its own columns: at home or not, and itself, whatever its columns say.
+//! Both are further columns of the item, so that a model of duels needs to know of neither: each item that
+//! was at home and away is two rows of the table that it is fitted to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ const SHARE: f64 = 2.25;
 pub const HOME: &str = "home";
 /// The column of the item's name.
 pub const ID: &str = "id";
-/// What the item on the right is called if it is none of those that a model was fitted to; the left one is [`UNSEEN`]. They are different items.
+/// What the item on the right is called if it is none of those that a model was fitted to; the left one is
+/// [`UNSEEN`]. They are different items.
 pub const UNSEEN_RIGHT: &str = "(unseen, right)";
 
 /// The side that is at home in a duel.
@@ -37,17 +39,19 @@ pub struct Entrants {
     pub left: Vec<usize>,
     /// The rows on the right.
     pub right: Vec<usize>,
-    /// The kernel of their utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at home, and ability that the items' columns do not tell
-    /// (random effects, as of Bradley and Terry's model). `None` if neither is asked for.
+    /// The kernel of their utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at home,
+    /// and ability that the items' columns do not tell (random effects, as of Bradley and Terry's model).
+    /// `None` if neither is asked for.
     pub alone: Option<Kernel>,
 }
 
-/// Rows for duels in which somebody is at `home`, or whose items have `names` of their own (one an item); neither leaves the items as they are.
+/// Rows for duels in which somebody is at `home`, or whose items have `names` of their own (one an item);
+/// neither leaves the items as they are.
 ///
 /// # Errors
-/// [`Error::Shape`]; [`Error::Parameter`] for an item that is not there or that meets itself, for a name that two items have, and if the duels do not tell the
-/// advantage of being at home: there is none with a home, or all of them ended alike for the side at home; those of a table whose columns have names that
-/// become one.
+/// [`Error::Shape`]; [`Error::Parameter`] for an item that is not there or that meets itself, for a name that
+/// two items have, and if the duels do not tell the advantage of being at home: there is none with a home, or
+/// all of them ended alike for the side at home; those of a table whose columns have names that become one.
 pub fn entrants(
     items: &Table,
     (left, right): (&[usize], &[usize]),

@@ -1,5 +1,5 @@
-//! How good probabilities of duels are, on duels that a model has not seen: splits that keep all duels of a pair together, and scores that do not
-//! depend on which item stands left.
+//! How good probabilities of duels are, on duels that a model has not seen: splits that keep all duels of a
+//! pair together, and scores that do not depend on which item stands left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,11 @@ pub enum Split<'a> {
     /// Pairs of items, with all their duels. A pair's duels apart would tell a model what it is tested on.
     #[default]
     Pairs,
-    /// Items: it is tested on duels between two that it has not seen, and learns from those between two that it has.
+    /// Items: it is tested on duels between two that it has not seen, and learns from those between two that
+    /// it has.
     Items,
-    /// The last duels, where each has a time: it learns from those before. Duels at the same time stay together. Nothing is drawn.
+    /// The last duels, where each has a time: it learns from those before. Duels at the same time stay
+    /// together. Nothing is drawn.
     Time(&'a [f64]),
     /// Whole contexts, where each duel has the number of one: seasons, courts or users that it has not seen.
     Contexts(&'a [usize]),
@@ -23,7 +25,8 @@ pub enum Split<'a> {
 /// Which duels are for testing, `Some(true)`, and for learning; `None` are for neither.
 ///
 /// # Errors
-/// [`Error::Shape`] for as many times or contexts as there are no duels; [`Error::Parameter`] for a share that leaves nothing to test on or to learn from.
+/// [`Error::Shape`] for as many times or contexts as there are no duels; [`Error::Parameter`] for a share
+/// that leaves nothing to test on or to learn from.
 pub fn split(
     left: &[usize],
     right: &[usize],
@@ -80,7 +83,8 @@ pub fn split(
         }
     };
     if share.is_nan() || !all.contains(&Some(true)) || !all.contains(&Some(false)) {
-        let allowed = "some duels are to test on and some to learn from: give a share between 0 and 1, and enough duels";
+        let allowed = "some duels are to test on and some to learn from: give a share between 0 and 1, and \
+                       enough duels";
         return Err(Error::parameter("share of the test", share, allowed));
     }
     Ok(all)
@@ -93,7 +97,8 @@ pub struct Scores {
     pub accuracy: f64,
     /// The area under the ROC curve of decided duels, each seen from both sides.
     pub auc: f64,
-    /// The mean of minus the logarithm of the probability of what happened; ties count half each way. ln 2 = 0.693 for coins.
+    /// The mean of minus the logarithm of the probability of what happened; ties count half each way. ln 2 =
+    /// 0.693 for coins.
     pub log_loss: f64,
     /// How many duels.
     pub duels: usize,
@@ -150,7 +155,8 @@ pub struct Bin {
     pub duels: usize,
 }
 
-/// Calibration: duels in so many ranges of equal width from ½ to 1, by the probability of the favourite; ranges without duels are left out.
+/// Calibration: duels in so many ranges of equal width from ½ to 1, by the probability of the favourite;
+/// ranges without duels are left out.
 pub fn calibration(probability: &[f64], outcome: &[f64], bins: usize) -> Vec<Bin> {
     let mut sums = vec![(0.0, 0.0, 0); bins.max(1)];
     for (&p, &y) in probability.iter().zip(outcome) {

@@ -1,8 +1,11 @@
-//! Pref-SHAP: which property decided a duel. A player is a column of *both* items, so that values of the duel the other way round are the same with the opposite sign.
+//! Pref-SHAP: which property decided a duel. A player is a column of *both* items, so that values of the duel
+//! the other way round are the same with the opposite sign.
 //!
-//! Games differ in what absent columns become. All but those in which contexts are absent are worth nothing with nobody present, and everything with everybody; and values
-//! change their sign with the sides, for every model of duels, because what absent columns become is the same for either side: duels are explained
-//! in one order of the items, and the sign put on afterwards, so that this holds to the last bit. Source: Hu, Chau, Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
+//! Games differ in what absent columns become. All but those in which contexts are absent are worth nothing
+//! with nobody present, and everything with everybody; and values change their sign with the sides, for every
+//! model of duels, because what absent columns become is the same for either side: duels are explained in one
+//! order of the items, and the sign put on afterwards, so that this holds to the last bit. Source: Hu, Chau,
+//! Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,12 +43,15 @@ const PAIRS: usize = 10_000;
 
 /// The values of duels: rows as [`wide_rows`](super::wide_rows) makes them, of a model of duels.
 ///
-/// Exact with a bound, but for independent items of many players and the observational game of coalitions that are sampled. Cost for D players, N items of the model and B of the background: independent
-/// O(N B 2^D) once and O((N + pairs) 2^D) a duel; paired as the interventional game of B rows; observational O(B³ 2^D) once for all duels. Covariances take
-/// O(B² 3^D + 4^D) a duel more where items, or items and contexts, are absent apart.
+/// Exact with a bound, but for independent items of many players and the observational game of coalitions
+/// that are sampled. Cost for D players, N items of the model and B of the background: independent O(N B 2^D)
+/// once and O((N + pairs) 2^D) a duel; paired as the interventional game of B rows; observational O(B³ 2^D)
+/// once for all duels. Covariances take O(B² 3^D + 4^D) a duel more where items, or items and contexts, are
+/// absent apart.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a model that is none of duels, and what a game has not; those of [`Explainer::explain`].
+/// [`Error::Parameter`] for a model that is none of duels, and what a game has not; those of
+/// [`Explainer::explain`].
 pub fn explain(
     model: &Expansion,
     covariance: Option<&Covariance>,
@@ -126,7 +132,8 @@ impl Asked<'_> {
         }
         let Some(game) = &self.question.game else {
             if contexts.is_empty() {
-                let allowed = "with items and contexts always present there are no players: give a background of items, or of contexts";
+                let allowed = "with items and contexts always present there are no players: give a \
+                               background of items, or of contexts";
                 return Err(Error::parameter("game", "none", allowed));
             }
             return self.ask(Game::Independent { parts: contexts, conditional: None }, rows);
@@ -208,7 +215,8 @@ impl Asked<'_> {
         let fixed = !functional && (self.question.contexts.is_none() || self.question.game.is_none());
         let mixed = |own: &Vec<String>| own.iter().any(of_items) && !own.iter().all(of_items);
         if let Some((name, _)) = self.question.groups.iter().find(|(_, own)| fixed && mixed(own)) {
-            let allowed = "it holds columns of items and of contexts, of which one kind is always present: take them apart";
+            let allowed = "it holds columns of items and of contexts, of which one kind is always present: \
+                           take them apart";
             return Err(Error::parameter("group", name, allowed));
         }
         let known = |name: &String| items.iter().any(|c| c.name == *name);
@@ -238,9 +246,11 @@ impl Asked<'_> {
             .explain(rows)
     }
 
-    /// Against pairs of items as rows of the items' columns; contexts of rows are always present, or absent on their own.
+    /// Against pairs of items as rows of the items' columns; contexts of rows are always present, or absent
+    /// on their own.
     fn among(&self, pairs: Background, rows: &Table, contexts: Vec<Background>) -> Result<Explanation> {
-        // Tables of all coalitions take less work than one background row after the other, unless these are few.
+        // Tables of all coalitions take less work than one background row after the other, unless these are
+        // few.
         let players = self.players()?;
         let small = players <= PLAYERS && self.model.points.rows() << players <= NUMBERS;
         let many = pairs.rows.rows() >= FEW && small && !self.question.covariance;
@@ -289,11 +299,14 @@ impl Asked<'_> {
         if items.weights.is_some() || self.question.covariance || self.question.shifts < 2 {
             let most = self.most_players();
             let allowed = format!(
-                "{b} items make more than {PAIRS} pairs, which with more than {most} players are drawn, at least 2 portions, with equal weights and without covariances: take fewer items, group columns, or ask for paired items"
+                "{b} items make more than {PAIRS} pairs, which with more than {most} players are drawn, at \
+                 least 2 portions, with equal weights and without covariances: take fewer items, group \
+                 columns, or ask for paired items"
             );
             return Err(Error::parameter("number of background items", b, allowed));
         }
-        // Those that are their own mirror are taken whole; others with their mirrors, so that every portion is worth nothing with nobody present.
+        // Those that are their own mirror are taken whole; others with their mirrors, so that every portion
+        // is worth nothing with nobody present.
         let own: Vec<usize> = [0].into_iter().chain(b.is_multiple_of(2).then_some(b / 2)).collect();
         let others = (b - own.len()) / 2;
         let count = self.question.shifts.min(others);
@@ -353,7 +366,8 @@ impl Asked<'_> {
 
     /// Estimates along random orders.
     fn along_orders(&self, orders: usize, rows: &Table, contexts: &[Background]) -> Result<Explanation> {
-        let allowed = "random orders estimate Shapley values of items without covariances, in games with a background whose rows are drawn: leave them out";
+        let allowed = "random orders estimate Shapley values of items without covariances, in games with a \
+                       background whose rows are drawn: leave them out";
         let refused = || Error::parameter("permutations", orders, allowed);
         if self.question.index != Index::Shapley || self.question.covariance {
             return Err(refused());
@@ -403,7 +417,8 @@ impl Asked<'_> {
             provenance: Provenance {
                 game: Game::NAMES[2].into(),
                 absent: format!(
-                    "absent features of the two items are those of {name}, drawn for each of {orders} random orders"
+                    "absent features of the two items are those of {name}, drawn for each of {orders} \
+                     random orders"
                 ),
                 model: model.facts(),
                 run: vec![version],
@@ -457,8 +472,9 @@ impl Asked<'_> {
     }
 }
 
-/// How sure it is that an item is the better one, where the log odds that it wins have this posterior mean and standard deviation: the probability that they are positive.
-/// Not that it wins the next duel; ½ for two alike.
+/// How sure it is that an item is the better one, where the log odds that it wins have this posterior mean
+/// and standard deviation: the probability that they are positive. Not that it wins the next duel; ½ for two
+/// alike.
 pub fn superiority(mean: f64, sd: f64) -> f64 {
     crate::explanation::normal::positive(mean, sd)
 }

@@ -1,9 +1,11 @@
 //! The log odds of all pairs of some items: what a fitted model expects, and joint draws from its posterior.
 //!
-//! N items have N² pairs, whose joint covariance is out of reach for more than a hundred of them. The prior of pairs is made of a kernel of items, so a draw from
-//! it takes N³ only: with `K = R Rᵀ`, z of standard normal numbers and S skew with such ones above its diagonal, `√u (Rz 1ᵀ - 1 (Rz)ᵀ) + √c R S Rᵀ` has the covariance of
-//! [`PairKernel`]. A draw from the posterior is one from the prior, moved by what the duels know of it (Matheron's rule; Wilson et al. 2020): exact for the normal
-//! distribution that Laplace's approximation is.
+//! N items have N² pairs, whose joint covariance is out of reach for more than a hundred of them. The prior
+//! of pairs is made of a kernel of items, so a draw from it takes N³ only: with `K = R Rᵀ`, z of standard
+//! normal numbers and S skew with such ones above its diagonal, `√u (Rz 1ᵀ - 1 (Rz)ᵀ) + √c R S Rᵀ` has the
+//! covariance of
+//! [`PairKernel`]. A draw from the posterior is one from the prior, moved by what the duels know of it
+//! (Matheron's rule; Wilson et al. 2020): exact for the normal distribution that Laplace's approximation is.
 
 use std::collections::HashMap;
 
@@ -43,7 +45,8 @@ impl PreferenceFit {
 }
 
 impl<'m> Flow<'m> {
-    /// Of a model that was fitted with this prior, among the rows of `items`. Cost O((N + M)² d) for N of them and M of the duels.
+    /// Of a model that was fitted with this prior, among the rows of `items`. Cost O((N + M)² d) for N of
+    /// them and M of the duels.
     ///
     /// # Errors
     /// As [`Table::conform`]; [`Error::Parameter`] if the model is not one of this prior.
@@ -110,7 +113,8 @@ impl<'m> Flow<'m> {
         let (n, m) = (self.asked, self.k.rows());
         let (mut between, mut alone) = (Matrix::zeros(m, m), vec![0.0; m]);
         for (&(l, r), &c) in self.points.iter().zip(coef) {
-            // Half of it here and half where the sides are changed, so that the result is skew whatever rounding does.
+            // Half of it here and half where the sides are changed, so that the result is skew whatever
+            // rounding does.
             between[(l, r)] += 0.5 * c;
             between[(r, l)] -= 0.5 * c;
             alone[l] += 0.5 * c;
@@ -131,7 +135,8 @@ impl<'m> Flow<'m> {
     /// What draws start from.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a model without the posterior of Laplace's approximation; [`Error::Overflow`].
+    /// [`Error::Parameter`] for a model without the posterior of Laplace's approximation;
+    /// [`Error::Overflow`].
     pub fn draws(&self) -> Result<Draws<'_>> {
         let known = self.known.ok_or_else(|| {
             let allowed = "draws are made of models of duels that were fitted by Laplace's approximation";
@@ -204,7 +209,8 @@ impl Draws<'_> {
             _ => root.matmul(&s).matmul(&root.transpose()),
         };
         let mut prior = skew(&utility, flow.prior.generalised.sqrt(), &cyclic);
-        // The observations have unit noise, and each is half of what the operator makes of both orders of its pair.
+        // The observations have unit noise, and each is half of what the operator makes of both orders of its
+        // pair.
         let at = Matrix::column_vector(flow.points.iter().map(|&(a, b)| prior[(a, b)]).collect());
         let mut seen: Vec<f64> = operator.transpose_times(&at).data().to_vec();
         for value in &mut seen {

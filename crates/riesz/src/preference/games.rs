@@ -1,4 +1,5 @@
-//! Games of duels: what is asked, and what explanations say of it, whatever game of rows it takes to compute them.
+//! Games of duels: what is asked, and what explanations say of it, whatever game of rows it takes to compute
+//! them.
 
 use crate::embedding::Conditioning;
 use crate::explanation::{Exactness, Explanation, Fact};
@@ -6,15 +7,18 @@ use crate::game::Background;
 use crate::index::Index;
 use crate::table::Table;
 
-/// What an absent column of both items becomes. Tables of items have the items' columns, under their names without `left_` and `right_`.
+/// What an absent column of both items becomes. Tables of items have the items' columns, under their names
+/// without `left_` and `right_`.
 #[derive(Debug, Clone)]
 pub enum DuelGame {
-    /// The left item takes it from one of these items, and the right one from another, drawn on its own: the odds of two random items of whom no more is known than the present
-    /// columns. Of more than 13 players in portions of pairs of items, see [`DuelQuestion::shifts`].
+    /// The left item takes it from one of these items, and the right one from another, drawn on its own: the
+    /// odds of two random items of whom no more is known than the present columns. Of more than 13 players in
+    /// portions of pairs of items, see [`DuelQuestion::shifts`].
     Independent(Background),
     /// Both take it from the same one of these items: all else equal.
     Paired(Background),
-    /// The items take it from the two of a duel among these rows, a table as that of the explained duels, either way round: as independent, among items who do meet.
+    /// The items take it from the two of a duel among these rows, a table as that of the explained duels,
+    /// either way round: as independent, among items who do meet.
     Matches(Table),
     /// Both take it from this item, a table of one row.
     Baseline(Table),
@@ -27,20 +31,27 @@ pub enum DuelGame {
 /// What is asked of duels.
 #[derive(Debug, Clone)]
 pub struct DuelQuestion {
-    /// What absent columns of items become; `None` where items are always present, and contexts are the players.
+    /// What absent columns of items become; `None` where items are always present, and contexts are the
+    /// players.
     pub game: Option<DuelGame>,
-    /// What absent columns of contexts become; `None` where they are always present. Contexts are drawn whatever the items are.
+    /// What absent columns of contexts become; `None` where they are always present. Contexts are drawn
+    /// whatever the items are.
     pub contexts: Option<Background>,
-    /// The players, as lists of names of items' and contexts' columns; columns of none are players of their own.
+    /// The players, as lists of names of items' and contexts' columns; columns of none are players of their
+    /// own.
     pub groups: Vec<(String, Vec<String>)>,
     /// Which value.
     pub index: Index,
-    /// Whether values are to come with their covariance under the posterior, see [`Question::covariance`](crate::Question::covariance).
+    /// Whether values are to come with their covariance under the posterior, see
+    /// [`Question::covariance`](crate::Question::covariance).
     pub covariance: bool,
-    /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all are too many.
+    /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all
+    /// are too many.
     pub shifts: usize,
-    /// Along how many random orders of the players, at least 16, values are estimated, each with its reverse, and with items that absent columns are taken from drawn for each: for
-    /// models of many columns and landmarks, whose exact values take long. `None` for exact values, or as `shifts` says. Shapley values of items, in games with a background.
+    /// Along how many random orders of the players, at least 16, values are estimated, each with its reverse,
+    /// and with items that absent columns are taken from drawn for each: for models of many columns and
+    /// landmarks, whose exact values take long. `None` for exact values, or as `shifts` says. Shapley values
+    /// of items, in games with a background.
     pub permutations: Option<usize>,
     /// Seed of what is drawn.
     pub seed: u64,
@@ -87,13 +98,15 @@ impl DuelGame {
                 items.rows.rows()
             ),
             Self::Matches(duels) => format!(
-                "absent features of the two items are those of the two in a random one of {} duels, either way round",
+                "absent features of the two items are those of the two in a random one of {} duels, either \
+                 way round",
                 duels.rows()
             ),
             Self::Baseline(_) => "in absent features both items are like one given item".into(),
             Self::Functional => "the kernel factors of absent features are 1 for both items".into(),
             Self::Observational(items, _) => format!(
-                "absent features of either item are what they are like given its present ones, learnt from {} items",
+                "absent features of either item are what they are like given its present ones, learnt from \
+                 {} items",
                 items.rows.rows()
             ),
         }

@@ -1,7 +1,8 @@
 //! Indices of who met whom and who won, without any model: SpecR and the clustering of the comparison graph.
 //!
-//! Both were read as measures of whether there is a ranking. They measure for the most part who met whom: a perfect ranking and mere coins have nearly the same
-//! values on the same graph. So they are never given without these two.
+//! Both were read as measures of whether there is a ranking. They measure for the most part who met whom: a
+//! perfect ranking and mere coins have nearly the same values on the same graph. So they are never given
+//! without these two.
 
 use std::sync::atomic::AtomicBool;
 
@@ -38,7 +39,8 @@ pub struct SpecR {
 }
 
 impl SpecR {
-    /// Of duels, with references from so many seeded draws. Cost of eigenvalues, some 10 N³ for N items, for each of 2 draws + 1.
+    /// Of duels, with references from so many seeded draws. Cost of eigenvalues, some 10 N³ for N items, for
+    /// each of 2 draws + 1.
     ///
     /// # Errors
     /// [`Error::Parameter`] for fewer than 2 draws; [`Error::Interrupted`].
@@ -99,8 +101,9 @@ fn flips(duels: &Duels, random: &mut Random) -> Vec<f64> {
     duels.weight().iter().map(pair).collect()
 }
 
-/// `1 - [H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})] / 2(N-1)`, with H the Hausdorff distance, deg⁺ the row sums of A and `L = diag(deg⁺) - A`, of a matrix A of
-/// shares of wins (Cameron, Langville and Smith 2020). Cost some 10 N³.
+/// `1 - [H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})] / 2(N-1)`, with H the Hausdorff distance, deg⁺ the row sums
+/// of A and `L = diag(deg⁺) - A`, of a matrix A of shares of wins (Cameron, Langville and Smith 2020). Cost
+/// some 10 N³.
 ///
 /// # Errors
 /// As [`eigenvalues`].
@@ -116,7 +119,8 @@ pub fn spec_r(wins: &Matrix) -> Result<f64> {
     Ok(1.0 - off / (2.0 * (n as f64 - 1.0)))
 }
 
-/// The Hausdorff distance of two sets of complex numbers: the farthest that anyone of either is from the other set.
+/// The Hausdorff distance of two sets of complex numbers: the farthest that anyone of either is from the
+/// other set.
 fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     let farthest = |from: &[(f64, f64)], to: &[(f64, f64)]| {
         let nearest =
@@ -126,8 +130,8 @@ fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     farthest(a, b).max(farthest(b, a))
 }
 
-/// The average over items of how many pairs of those whom it met have met each other (Watts and Strogatz 1998); 0 for an item that met fewer than two. Cost
-/// O(Σ degree²).
+/// The average over items of how many pairs of those whom it met have met each other (Watts and Strogatz
+/// 1998); 0 for an item that met fewer than two. Cost O(Σ degree²).
 pub fn average_clustering(duels: &Duels) -> f64 {
     let n = duels.items();
     let mut met = vec![Vec::new(); n];

@@ -1,5 +1,6 @@
-//! Logistic regression on differences: `P(l beats r) = σ(s_l - s_r)`, where the scores s are one parameter an item, or linear in its features. Each pair that met
-//! is a row of the design, but none is ever written down: sums over pairs go by the items.
+//! Logistic regression on differences: `P(l beats r) = σ(s_l - s_r)`, where the scores s are one parameter an
+//! item, or linear in its features. Each pair that met is a row of the design, but none is ever written down:
+//! sums over pairs go by the items.
 
 use std::sync::atomic::AtomicBool;
 
@@ -92,7 +93,8 @@ impl Differences {
         }
     }
 
-    /// The Hessian without the ridge: the Laplacian of the comparison graph, between features if there are some.
+    /// The Hessian without the ridge: the Laplacian of the comparison graph, between features if there are
+    /// some.
     fn hessian(&self, curve: &[f64]) -> Matrix {
         let Some(x) = &self.features else {
             let mut out = Matrix::zeros(self.items, self.items);
@@ -118,7 +120,8 @@ impl Differences {
     /// The mode, by Newton's method, whose steps are halved until they raise the penalised likelihood.
     ///
     /// # Errors
-    /// [`Error::Target`] where the likelihood of features without a ridge has no maximum, or several; [`Error::NotConverged`]; [`Error::Interrupted`].
+    /// [`Error::Target`] where the likelihood of features without a ridge has no maximum, or several;
+    /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn mode(&self, ridge: f64, stop: &AtomicBool) -> Result<Mode> {
         let alone = self.features.is_some() && ridge == 0.0;
         if alone {
@@ -200,7 +203,8 @@ impl Differences {
         Ok(())
     }
 
-    /// Likewise: that there is no direction along which the likelihood rises for ever, and its curvature is lost.
+    /// Likewise: that there is no direction along which the likelihood rises for ever, and its curvature is
+    /// lost.
     fn check_maximum(&self, mode: &Mode) -> Result<()> {
         let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
         let start = Cholesky::new(self.hessian(&quarter), "matrix of differences")?;
@@ -246,7 +250,8 @@ impl Differences {
         Ok(centred(&conjugate_gradients(times, &diagonal, &centred(b), stop)?))
     }
 
-    /// The Hessian with the ridge, or, for items without one, with a constant that takes nothing from sums of 0.
+    /// The Hessian with the ridge, or, for items without one, with a constant that takes nothing from sums
+    /// of 0.
     fn penalised(&self, curve: &[f64], ridge: f64) -> Matrix {
         let mut hessian = self.hessian(curve);
         hessian.add_diagonal(|_| ridge);
@@ -304,8 +309,8 @@ impl Differences {
         })
     }
 
-    /// Laplace's approximation of the log marginal likelihood under the prior N(0, 1/ridge) of each parameter, and its slope in the logarithm of the ridge.
-    /// Cost parameters³.
+    /// Laplace's approximation of the log marginal likelihood under the prior N(0, 1/ridge) of each
+    /// parameter, and its slope in the logarithm of the ridge. Cost parameters³.
     ///
     /// # Errors
     /// As [`mode`](Self::mode).
@@ -335,7 +340,8 @@ fn without_maximum<T>(problem: &str) -> Result<T> {
     Err(Error::Target { name: "duels".into(), problem })
 }
 
-/// Solves a positive definite system, or a consistent one that is semidefinite, with the diagonal as a preconditioner.
+/// Solves a positive definite system, or a consistent one that is semidefinite, with the diagonal as a
+/// preconditioner.
 fn conjugate_gradients(
     times: impl Fn(&[f64]) -> Vec<f64>,
     diagonal: &[f64],

@@ -1,8 +1,9 @@
 //! Preferences: who beats whom, learnt from duels between items with properties.
 //!
-//! A model of duels is an [`Expansion`](crate::Expansion) over wide rows, the left item's columns beside the right one's, that changes its sign when the two
-//! change places. Behind them stand the columns of the duels' contexts, which stay where they are. So whatever predicts or explains expansions does so here; a
-//! player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
+//! A model of duels is an [`Expansion`](crate::Expansion) over wide rows, the left item's columns beside the
+//! right one's, that changes its sign when the two change places. Behind them stand the columns of the duels'
+//! contexts, which stay where they are. So whatever predicts or explains expansions does so here; a player is
+//! a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
 mod bags;
 mod bradley_terry;

@@ -34,7 +34,8 @@ impl Odds {
     /// Of duels as wide rows. Cost O(n²) a duel for n pairs that met, where there is a posterior.
     ///
     /// # Errors
-    /// As [`Prediction::of`]; [`Error::Parameter`](crate::Error::Parameter) for a model that is none of duels.
+    /// As [`Prediction::of`]; [`Error::Parameter`](crate::Error::Parameter) for a model that is none of
+    /// duels.
     pub fn of(model: &Expansion, covariance: Option<&Covariance>, rows: &Table) -> Result<Self> {
         let sides = Sides::of(model.columns())?;
         let rows = rows.conform(model.columns())?;
@@ -54,7 +55,8 @@ impl Odds {
         })
     }
 
-    /// Of weighted sums of the log odds of duels: those of bags, with what [`Bags::duels`](super::Bags::duels) makes. Means alone without a posterior.
+    /// Of weighted sums of the log odds of duels: those of bags, with what
+    /// [`Bags::duels`](super::Bags::duels) makes. Means alone without a posterior.
     ///
     /// # Errors
     /// As [`SumPrediction::of`].

@@ -1,9 +1,11 @@
-//! Values of duels along random orders of the players: for models of many features and landmarks, whose exact values take all pairs of landmarks for each pair of items that absent
-//! features are taken from. A mixture of items takes as many products as there are pairs of landmarks, once.
+//! Values of duels along random orders of the players: for models of many features and landmarks, whose exact
+//! values take all pairs of landmarks for each pair of items that absent features are taken from. A mixture
+//! of items takes as many products as there are pairs of landmarks, once.
 //!
-//! An order is passed forwards and backwards, against a pair of items and, where the two differ, against its mirror, so that nobody present is worth nothing in each and values add
-//! up to the log odds without sampling error. Orders of a duel and of its mirror are the same ones.
-//! Source: Castro, Gómez and Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
+//! An order is passed forwards and backwards, against a pair of items and, where the two differ, against its
+//! mirror, so that nobody present is worth nothing in each and values add up to the log odds without sampling
+//! error. Orders of a duel and of its mirror are the same ones. Source: Castro, Gómez and Tejada 2009 (random
+//! orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
 
 use rayon::prelude::*;
 
@@ -41,7 +43,8 @@ pub(super) struct Replacements<'a> {
 }
 
 impl Replacements<'_> {
-    /// How many orders are taken where so many are asked for, and among how many background rows of which each has as many of them as any other: 1 for draws from all.
+    /// How many orders are taken where so many are asked for, and among how many background rows of which
+    /// each has as many of them as any other: 1 for draws from all.
     fn strata(&self, orders: usize) -> (usize, usize) {
         let (Pool::Apart(own) | Pool::Same(own) | Pool::Met(own)) = &self.pool;
         let rows = own.rows.len();
@@ -82,7 +85,8 @@ impl Replacements<'_> {
             }
         }
         if let Some(own) = &self.contexts {
-            // Each on its own: if all were drawn equally often, standard errors would count a spread that is no error.
+            // Each on its own: if all were drawn equally often, standard errors would count a spread that is
+            // no error.
             set(&mut rows, own, drawn(random, count, own), &sides.contexts);
         }
         let mirrored = !matches!(self.pool, Pool::Same(_));
@@ -129,7 +133,8 @@ pub(super) struct Estimated {
     pub(super) evaluations: usize,
 }
 
-/// Shapley values at `rows`, of the `playing` ones among the players; others are always present. Evaluations a row: 2 or 4 (where draws have mirrors) for each order and player.
+/// Shapley values at `rows`, of the `playing` ones among the players; others are always present. Evaluations
+/// a row: 2 or 4 (where draws have mirrors) for each order and player.
 ///
 /// # Errors
 /// [`Error::Parameter`] for fewer than 16 orders; [`Error::Interrupted`].
@@ -190,7 +195,8 @@ impl Row<'_> {
         let (orders, strata) = replacements.strata(orders);
         let drawn = replacements.draw(&mut random, orders, self.x);
         let between = p.saturating_sub(1);
-        // By stratum, output and player the sums of what orders add and of its square; and between what it lies.
+        // By stratum, output and player the sums of what orders add and of its square; and between what it
+        // lies.
         let mut sums = vec![[0.0; 2]; strata * m * p];
         let mut ranges = vec![Range::EMPTY; strata * m * p];
         let mut answered: Vec<Range> = prediction.iter().map(|v| Range::of([0.0, *v])).collect();
@@ -215,7 +221,8 @@ impl Row<'_> {
                 let mut own = vec![0.0; m * p];
                 for forwards in from.iter().flat_map(|_| [true, false]) {
                     for o in 0..m {
-                        // Of a pair and its mirror together, or of two alike, nobody present is worth nothing.
+                        // Of a pair and its mirror together, or of two alike, nobody present is worth
+                        // nothing.
                         let mut before = 0.0;
                         for k in 0..p {
                             let player = order[if forwards { k } else { p - 1 - k }];

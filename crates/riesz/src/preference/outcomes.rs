@@ -314,8 +314,8 @@ fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) 
     let whole = |found: &Vec<Option<f64>>| (0..found.len()).all(|row| found[row].is_some() || missing(row));
     let mut readings = vec![by(&by_word)];
     readings.extend(LETTERS.iter().map(|own| by(&|word| own.read(word))));
-    // Numbers from 0 to 1 are shares of a win; others may be codes. Of 1 and 2 alone nobody knows which side they stand
-    // for: only an X for a tie says that they are the codes of football.
+    // Numbers from 0 to 1 are shares of a win; others may be codes. Of 1 and 2 alone nobody knows which side
+    // they stand for: only an X for a tie says that they are the codes of football.
     let football = plain.iter().flatten().any(|word| word == "x");
     let codes = CODES.iter().filter(|own| own.tie != ["x"] || football);
     if !whole(&readings[0]) {

@@ -1,4 +1,5 @@
-//! What is believed beforehand of duels: the covariance of the log odds of two pairs of items, made of a kernel of items.
+//! What is believed beforehand of duels: the covariance of the log odds of two pairs of items, made of a
+//! kernel of items.
 //!
 //! With `k` between items, `g(l, r)` the log odds that l beats r, and pairs `p = (l, r)` and `p' = (l', r')`,
 //!
@@ -6,13 +7,16 @@
 //! cov(g(p), g(p')) = utility [k(l,l') + k(r,r') - k(l,r') - k(r,l')] + generalised [k(l,l') k(r,r') - k(l,r') k(r,l')]
 //! ```
 //!
-//! The first part is that of a difference of utilities, `g = f(l) - f(r)` (preferential Gaussian processes, Chu and Ghahramani 2005), with which there is a
-//! ranking; the second that of any skew function of two items, rock, paper and scissors included (the generalised kernel of Chau, Gonzalez and Sejdinovic
-//! 2022). Their sum is the generalised kernel of `c + k`, so one family holds both. To the first part belong further utilities with kernels of their own:
-//! ability that is not in an item's covariates, the advantage of the side at home. Where duels have contexts, all is multiplied by a kernel between contexts.
+//! The first part is that of a difference of utilities, `g = f(l) - f(r)` (preferential Gaussian processes,
+//! Chu and Ghahramani 2005), with which there is a ranking; the second that of any skew function of two
+//! items, rock, paper and scissors included (the generalised kernel of Chau, Gonzalez and Sejdinovic 2022).
+//! Their sum is the generalised kernel of `c + k`, so one family holds both. To the first part belong further
+//! utilities with kernels of their own: ability that is not in an item's covariates, the advantage of the
+//! side at home. Where duels have contexts, all is multiplied by a kernel between contexts.
 //!
-//! Each part is the skew half of a product kernel over *wide* rows, the left item's columns, then the right one's, then the contexts':
-//! `(u (k_left + k_right) + c k_left k_right) k_contexts`, of which a model of duels is therefore an [`Expansion`](crate::Expansion).
+//! Each part is the skew half of a product kernel over *wide* rows, the left item's columns, then the right
+//! one's, then the contexts': `(u (k_left + k_right) + c k_left k_right) k_contexts`, of which a model of
+//! duels is therefore an [`Expansion`](crate::Expansion).
 
 use rayon::prelude::*;
 
@@ -39,7 +43,8 @@ pub struct PairKernel {
     pub contexts: Option<ContextKernel>,
 }
 
-/// The covariance of the log odds of the same pair in two contexts u and u', relative to that in one: `shared + (1 - shared) k(u, u')`.
+/// The covariance of the log odds of the same pair in two contexts u and u', relative to that in one:
+/// `shared + (1 - shared) k(u, u')`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextKernel {
     /// Between contexts.
@@ -153,7 +158,8 @@ impl PairKernel {
         out
     }
 
-    /// Of a function of [`gram`](Self::gram) with these slopes, a symmetric matrix over pairs: its slopes by everything. Cost O(pairs²).
+    /// Of a function of [`gram`](Self::gram) with these slopes, a symmetric matrix over pairs: its slopes by
+    /// everything. Cost O(pairs²).
     pub(super) fn slopes(&self, grams: &Grams, duels: &Duels, slopes: &Matrix) -> PriorSlopes {
         let pairs = duels.pairs();
         let zeros = |like: &Matrix| Matrix::zeros(like.rows(), like.cols());
@@ -252,10 +258,12 @@ pub fn wide_rows(items: &Table, pairs: &[Pair]) -> Result<Table> {
     wide_rows_in(items, pairs, None)
 }
 
-/// Wide rows of pairs of items, each in its context if there are some: the columns of `contexts`, a row a pair, stand behind the items'.
+/// Wide rows of pairs of items, each in its context if there are some: the columns of `contexts`, a row a
+/// pair, stand behind the items'.
 ///
 /// # Errors
-/// As [`wide_rows`]; [`Error::Shape`] unless there is a context a pair; [`Error::Parameter`] for a column of contexts that could be taken for one of the items.
+/// As [`wide_rows`]; [`Error::Shape`] unless there is a context a pair; [`Error::Parameter`] for a column of
+/// contexts that could be taken for one of the items.
 pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Table> {
     if let Some(found) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
         let why = "one a pair".into();
@@ -272,7 +280,8 @@ pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> 
         side || items.columns().iter().any(|own| own.name == c.name)
     };
     if let Some(column) = contexts.and_then(|c| c.columns().iter().find(taken)) {
-        let allowed = "it is none of the items' columns, and does not begin with left_ or right_, as those of the two items do: rename it";
+        let allowed = "it is none of the items' columns, and does not begin with left_ or right_, as those \
+                       of the two items do: rename it";
         return Err(Error::parameter("column of contexts", &column.name, allowed));
     }
     let of = |side: fn(&Pair) -> usize| {
@@ -289,7 +298,8 @@ pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> 
     Table::from_column_major(columns, pairs.len(), values)
 }
 
-/// A model of the log odds that the left item of wide rows wins; with a margin of ties there is a third class.
+/// A model of the log odds that the left item of wide rows wins; with a margin of ties there is a third
+/// class.
 ///
 /// # Errors
 /// As [`Expansion::validate`].

@@ -1,4 +1,5 @@
-//! Preferences as Gaussian processes: the log odds of a duel have a [prior covariance](PairKernel), and what is known after some duels is found by
+//! Preferences as Gaussian processes: the log odds of a duel have a [prior covariance](PairKernel), and what
+//! is known after some duels is found by
 //! [Laplace's approximation](crate::fit).
 
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::posterior::{Covariance, Known, Posterior};
 use crate::stop::{Progress, Watch, check};
 use crate::table::Table;
 
-/// Where tuning starts: what of the two shares is multiplied by how much, the nested model as it is, one that is nearly a ranking, and one that is nearly none.
+/// Where tuning starts: what of the two shares is multiplied by how much, the nested model as it is, one that
+/// is nearly a ranking, and one that is nearly none.
 const STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
 
 /// Of fewer pairs that met the whole covariance costs little.
@@ -33,15 +35,16 @@ const FEW: usize = 400;
 pub enum Inference {
     /// Around its mode (Laplace's approximation).
     Laplace,
-    /// By the one that makes the largest lower bound of the marginal likelihood, each logistic function having the best Gaussian below it (Jaakkola and Jordan
-    /// 2000). A true bound, as a rule further from the truth than Laplace's approximation, which may be on either side of it. Cost n³ a step of tens.
+    /// By the one that makes the largest lower bound of the marginal likelihood, each logistic function
+    /// having the best Gaussian below it (Jaakkola and Jordan 2000). A true bound, as a rule further from the
+    /// truth than Laplace's approximation, which may be on either side of it. Cost n³ a step of tens.
     Bound,
 }
 
 /// `P(l beats r) = σ(g(l, r))` with `g` a skew Gaussian process over pairs of items.
 ///
-/// With `generalised` 0 it is a preferential Gaussian process (a utility, and so a ranking), with `utility` 0 a generalised one; by default it is both, and
-/// the data say which.
+/// With `generalised` 0 it is a preferential Gaussian process (a utility, and so a ranking), with `utility` 0
+/// a generalised one; by default it is both, and the data say which.
 ///
 /// ```
 /// use riesz::preference::{Duels, PreferenceProcess};
@@ -63,13 +66,15 @@ pub enum Inference {
 pub struct PreferenceProcess {
     /// The prior of duels; where tuning starts.
     pub prior: PairKernel,
-    /// `None`: a tie is half a win for either. Else ties are outcomes of their own (Rao and Kupper 1967): with the margin m > 0, `P(win) = σ(g - m)`,
-    /// `P(loss) = σ(-g - m)`, and the rest is a tie's. Tuning starts from it. The two know different things of outcomes, so their evidences do not compare.
+    /// `None`: a tie is half a win for either. Else ties are outcomes of their own (Rao and Kupper 1967):
+    /// with the margin m > 0, `P(win) = σ(g - m)`, `P(loss) = σ(-g - m)`, and the rest is a tie's. Tuning
+    /// starts from it. The two know different things of outcomes, so their evidences do not compare.
     pub margin: Option<f64>,
     /// How the posterior is approximated.
     pub inference: Inference,
-    /// Whether shares and the kernel's parameters are tuned, by maximising the approximate marginal likelihood times weak priors around the start: a
-    /// factor of e (one standard deviation) for length scales, of 1.5² e³ for shares, of e^1.5 for others. Few duels say little of them.
+    /// Whether shares and the kernel's parameters are tuned, by maximising the approximate marginal
+    /// likelihood times weak priors around the start: a factor of e (one standard deviation) for length
+    /// scales, of 1.5² e³ for shares, of e^1.5 for others. Few duels say little of them.
     pub tune: bool,
     /// Runs of the optimiser from random places within the bounds, besides those from the starts.
     pub restarts: usize,
@@ -84,8 +89,8 @@ pub struct PreferenceProcess {
 /// A fitted model of duels.
 #[derive(Debug, Clone)]
 pub struct PreferenceFit {
-    /// The log odds that the left item wins, over [wide rows](super::wide_columns) and their contexts: an expansion whose points are the pairs that met, and
-    /// the same the other way round.
+    /// The log odds that the left item wins, over [wide rows](super::wide_columns) and their contexts: an
+    /// expansion whose points are the pairs that met, and the same the other way round.
     pub model: Expansion,
     /// What is besides the mode.
     pub covariance: Covariance,
@@ -118,16 +123,18 @@ impl PreferenceProcess {
         }
     }
 
-    /// Fits to duels among the rows of `items`. Cost, with n pairs that met, n³/3 a Newton step (some ten); when tuning n³ and O(items² parameters) more for
-    /// each evaluation.
+    /// Fits to duels among the rows of `items`. Cost, with n pairs that met, n³/3 a Newton step (some ten);
+    /// when tuning n³ and O(items² parameters) more for each evaluation.
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
+    /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`];
+    /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
         self.fit_after(None, items, duels)
     }
 
-    /// As [`fit`](Self::fit), but tuned from where all starts lead with `fewer` of the duels: what takes most evaluations is done where these cost little.
+    /// As [`fit`](Self::fit), but tuned from where all starts lead with `fewer` of the duels: what takes most
+    /// evaluations is done where these cost little.
     pub(super) fn fit_after(
         &self,
         fewer: Option<&Duels>,
@@ -149,7 +156,8 @@ impl PreferenceProcess {
         self.fit_data(&Data { items: &items, bags: None, duels: &duels }, from.as_deref())
     }
 
-    /// Fits to duels among bags of the rows of `items`; the model is one of pairs of items, of which [`Bags::duels`] makes log odds of bags. Cost as of
+    /// Fits to duels among bags of the rows of `items`; the model is one of pairs of items, of which
+    /// [`Bags::duels`] makes log odds of bags. Cost as of
     /// [`fit`](Self::fit), and predictions take each pair of items that are members of bags that met.
     ///
     /// # Errors
@@ -190,12 +198,15 @@ impl PreferenceProcess {
         Ok(())
     }
 
-    /// Refuses matrices over the pairs that met that no memory holds: the covariance and its factor, and when tuning slopes and what makes them.
+    /// Refuses matrices over the pairs that met that no memory holds: the covariance and its factor, and when
+    /// tuning slopes and what makes them.
     fn check_memory(&self, pairs: usize) -> Result<()> {
         let needed = pairs.saturating_mul(pairs).saturating_mul(if self.tune { 4 } else { 3 });
         crate::memory::hold(needed).map_err(|most| {
             let allowed = format!(
-                "a covariance between all of them takes {:.0} GB, of which {:.0} are free: fit through landmarks, which takes none (as many as there are items approximate nothing), or to fewer duels",
+                "a covariance between all of them takes {:.0} GB, of which {:.0} are free: fit through \
+                 landmarks, which takes none (as many as there are items approximate nothing), or to fewer \
+                 duels",
                 8e-9 * needed as f64,
                 8e-9 * most as f64
             );
@@ -264,7 +275,8 @@ impl PreferenceProcess {
         })
     }
 
-    /// The coordinates of the largest evidence with the weak priors: where several starts lead, or `from`, coordinates to which others led.
+    /// The coordinates of the largest evidence with the weak priors: where several starts lead, or `from`,
+    /// coordinates to which others led.
     fn choose(&self, data: &Data<'_>, from: Option<&[f64]>) -> Result<Maximum> {
         let watch = Watch { stop: &self.stop, progress: &self.progress };
         let start = self.setting();
@@ -322,8 +334,8 @@ impl PreferenceProcess {
         }
     }
 
-    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the setting's coordinates. Newton's method starts `near` the last mode, which is
-    /// replaced by this one.
+    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the setting's
+    /// coordinates. Newton's method starts `near` the last mode, which is replaced by this one.
     fn value_and_gradient(
         &self,
         setting: &Setting,
@@ -362,15 +374,16 @@ impl PreferenceProcess {
         Ok((value, setting.gradient(data.items, contexts, &by, slopes.margin)))
     }
 
-    /// What [`log_marginal_likelihood`](Self::log_marginal_likelihood) takes: the logarithms of the shares that are not 0 and of the scales of further
-    /// utilities, the kernel's parameters, with contexts the logit of what they share (unless it is 0 or 1) and their kernel's parameters, and the logarithm
-    /// of the margin.
+    /// What [`log_marginal_likelihood`](Self::log_marginal_likelihood) takes: the logarithms of the shares
+    /// that are not 0 and of the scales of further utilities, the kernel's parameters, with contexts the
+    /// logit of what they share (unless it is 0 or 1) and their kernel's parameters, and the logarithm of the
+    /// margin.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.setting().coordinates([1.0; 2]).into_iter().map(|c| c.parameter).collect()
     }
 
-    /// The log marginal likelihood, Laplace's approximation or the bound, and its gradient, in `theta`, which is as [`parameters`](Self::parameters). Cost
-    /// some ten times n³/3 and n³, with n pairs that met.
+    /// The log marginal likelihood, Laplace's approximation or the bound, and its gradient, in `theta`, which
+    /// is as [`parameters`](Self::parameters). Cost some ten times n³/3 and n³, with n pairs that met.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -410,7 +423,8 @@ impl PreferenceFit {
         Posterior::of(&self.model, &self.covariance)
     }
 
-    /// The probability that the left item of each pair wins, averaged over the posterior. (Pairs in contexts: [`wide_rows_in`](super::wide_rows_in) and
+    /// The probability that the left item of each pair wins, averaged over the posterior. (Pairs in contexts:
+    /// [`wide_rows_in`](super::wide_rows_in) and
     /// [`Prediction::of`](crate::Prediction::of).)
     ///
     /// # Errors

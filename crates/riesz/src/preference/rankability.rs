@@ -1,4 +1,5 @@
-//! Is there a ranking? What a fitted model of duels says of it: how much of the log odds no utility explains, who stands where, and who beats whom in a circle.
+//! Is there a ranking? What a fitted model of duels says of it: how much of the log odds no utility explains,
+//! who stands where, and who beats whom in a circle.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,13 +16,15 @@ use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 use crate::stop::{Progress, Watch};
 use crate::table::Table;
 
-/// Log odds of all pairs, split into what a utility explains and the rest: HodgeRank on the complete graph (Jiang, Lim, Yao and Ye 2011).
+/// Log odds of all pairs, split into what a utility explains and the rest: HodgeRank on the complete graph
+/// (Jiang, Lim, Yao and Ye 2011).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hodge {
     /// The utilities, whose differences are nearest to the log odds in squares: row means, which sum up to 0.
     pub utility: Vec<f64>,
-    /// The share of the sum of squares that no utility explains, from 0 for a utility to 1 for rock, paper and scissors; 0 where all log odds are 0. It is
-    /// not 0 for every order: where everyone beats all below by the same it nears 1/3, as no utility has such steps. Circles say whether there is an order.
+    /// The share of the sum of squares that no utility explains, from 0 for a utility to 1 for rock, paper
+    /// and scissors; 0 where all log odds are 0. It is not 0 for every order: where everyone beats all below
+    /// by the same it nears 1/3, as no utility has such steps. Circles say whether there is an order.
     pub cyclic_share: f64,
 }
 
@@ -67,7 +70,8 @@ pub struct Rankability {
     pub best: Vec<f64>,
     /// The share of the posterior mean of all log odds that no utility explains.
     pub cyclic_share: f64,
-    /// The same share of draws: lower end, median and upper end. A posterior that knows little allows for circles that its mean does not have.
+    /// The same share of draws: lower end, median and upper end. A posterior that knows little allows for
+    /// circles that its mean does not have.
     pub cyclic_share_interval: (f64, f64, f64),
     /// The circles of three that are most probable.
     pub triangles: Vec<Triangle>,
@@ -122,7 +126,8 @@ impl Ranking {
     /// The same numbers for any number of threads.
     ///
     /// # Errors
-    /// As [`Flow::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`]; [`Error::Interrupted`].
+    /// As [`Flow::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
+    /// [`Error::Interrupted`].
     pub fn of(&self, flow: &Flow<'_>) -> Result<Rankability> {
         self.check(flow.items())?;
         let source = flow.draws()?;
@@ -299,7 +304,8 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + at.fract() * (high - low)
 }
 
-/// What the marginal likelihood of the same duels is where log odds may be anything skew, where they are a difference of utilities, and where both parts are allowed.
+/// What the marginal likelihood of the same duels is where log odds may be anything skew, where they are a
+/// difference of utilities, and where both parts are allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// The log marginal likelihood of a utility and a generalised part together.
@@ -311,12 +317,14 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The log Bayes factor for the need of circles, nested against utility alone, with tuned parameters as if they had been known: below 0 a ranking is enough.
+    /// The log Bayes factor for the need of circles, nested against utility alone, with tuned parameters as
+    /// if they had been known: below 0 a ranking is enough.
     pub fn cycles(&self) -> f64 {
         self.nested - self.utility
     }
 
-    /// Fits `process` in its three forms: as it is, a part without a share given that of the other one, and with either part alone. Cost of three fits.
+    /// Fits `process` in its three forms: as it is, a part without a share given that of the other one, and
+    /// with either part alone. Cost of three fits.
     ///
     /// # Errors
     /// As [`PreferenceProcess::fit`].

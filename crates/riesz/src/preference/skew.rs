@@ -1,12 +1,15 @@
-//! Skew functions of two items in a context that are linear in features of each: with f and h of items and φ of contexts,
+//! Skew functions of two items in a context that are linear in features of each: with f and h of items and φ
+//! of contexts,
 //!
 //! ```text
 //! g(l, r, u) = Σ_c φ_c(u) [f_lᵀ V_c f_r + (h_l - h_r)ᵀ w_c],   V_c = -V_cᵀ,
 //! ```
 //!
-//! the w_c and upper triangles of the V_c standard normal beforehand. Then the covariance of two pairs is the [nested prior](super::PairKernel)'s, with `f_lᵀ f_r` for its
-//! generalised part, `h_lᵀ h_r` for all its utilities and `φ(u)ᵀ φ(u')` for its contexts. The posterior takes no matrix over duels here: Newton's method with conjugate gradients,
-//! whose products cost O(c (items q² + pairs q)) for q features of items and c of contexts.
+//! the w_c and upper triangles of the V_c standard normal beforehand. Then the covariance of two pairs is the
+//! [nested prior](super::PairKernel)'s, with `f_lᵀ f_r` for its generalised part, `h_lᵀ h_r` for all its
+//! utilities and `φ(u)ᵀ φ(u')` for its contexts. The posterior takes no matrix over duels here: Newton's
+//! method with conjugate gradients, whose products cost O(c (items q² + pairs q)) for q features of items and
+//! c of contexts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -148,7 +151,8 @@ impl Features {
         all
     }
 
-    /// The variance beforehand of g of a pair in a context, the inner product of its [evaluation](Self::evaluation) with itself.
+    /// The variance beforehand of g of a pair in a context, the inner product of its
+    /// [evaluation](Self::evaluation) with itself.
     pub fn variance(&self, (l, r): Pair, context: usize) -> f64 {
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
         let generalised = dot(left, left) * dot(right, right) - dot(left, right).powi(2);
@@ -219,7 +223,8 @@ impl<'d> Bilinear<'d> {
         self.features.log_odds(weights, self.met)
     }
 
-    /// `Σ_p by_p φ_c f_l f_rᵀ` less its transpose, and `Σ_p by_p φ_c (h_l - h_r)`: the adjoint of [`log_odds`](Self::log_odds).
+    /// `Σ_p by_p φ_c f_l f_rᵀ` less its transpose, and `Σ_p by_p φ_c (h_l - h_r)`: the adjoint of
+    /// [`log_odds`](Self::log_odds).
     fn adjoint(&self, by_pair: &[f64]) -> Weights {
         let (f, phi, met) = (&self.features.items, &self.features.contexts, self.met);
         let (q, contexts) = (f.cols(), phi.cols());
@@ -303,10 +308,11 @@ impl<'d> Bilinear<'d> {
         })
     }
 
-    /// Solves `(I + ΨᵀWΨ) x = b`, where Ψ makes log odds of weights, by conjugate gradients until so much of b is left, and how many products that took.
+    /// Solves `(I + ΨᵀWΨ) x = b`, where Ψ makes log odds of weights, by conjugate gradients until so much of
+    /// b is left, and how many products that took.
     ///
-    /// `bᵀx` is never more than the truth, and by no more than `relative² bᵀb` less: what is missing is the error's square in the norm of the Hessian, whose eigenvalues are at
-    /// least 1.
+    /// `bᵀx` is never more than the truth, and by no more than `relative² bᵀb` less: what is missing is the
+    /// error's square in the norm of the Hessian, whose eigenvalues are at least 1.
     ///
     /// # Errors
     /// As [`mode`](Self::mode).
@@ -359,8 +365,8 @@ impl<'d> Bilinear<'d> {
         })
     }
 
-    /// The inverse of the Hessian's diagonal, as if contexts were drawn whatever the pairs are, and for the V as if the two items of pairs were, whose features have no second
-    /// moments with one another.
+    /// The inverse of the Hessian's diagonal, as if contexts were drawn whatever the pairs are, and for the V
+    /// as if the two items of pairs were, whose features have no second moments with one another.
     fn preconditioner(&self, curve: &[f64]) -> Weights {
         let Features { items, utilities, levels, contexts } = self.features;
         let mut out = self.features.zeros();

@@ -1,4 +1,5 @@
-//! What is tuned of a model of duels, and how far from its start it is believed to be: shares, parameters of kernels, the margin of ties, in one list.
+//! What is tuned of a model of duels, and how far from its start it is believed to be: shares, parameters of
+//! kernels, the margin of ties, in one list.
 
 use super::pairs::{ContextKernel, PairKernel, PriorSlopes};
 use crate::fit::evidence::{Coordinate, Weak};
@@ -29,9 +30,9 @@ fn of_kernel(kernel: &Kernel) -> impl Iterator<Item = Coordinate> {
 }
 
 impl Setting {
-    /// The logarithms of the shares that are not 0, the first that of a utility, and of the scales of further utilities; the kernel's parameters; of contexts
-    /// the logit of what they share, if it is neither all nor nothing, and their kernel's parameters; the logarithm of the margin. `times` multiplies the
-    /// first two.
+    /// The logarithms of the shares that are not 0, the first that of a utility, and of the scales of further
+    /// utilities; the kernel's parameters; of contexts the logit of what they share, if it is neither all nor
+    /// nothing, and their kernel's parameters; the logarithm of the margin. `times` multiplies the first two.
     pub fn coordinates(&self, times: [f64; 2]) -> Vec<Coordinate> {
         let PairKernel { items, utility, generalised, alone, contexts } = &self.prior;
         let shares = [("utility", utility, times[0]), ("generalised", generalised, times[1])];

@@ -1,8 +1,9 @@
 //! Questions: what is asked of a model.
 //!
-//! A [`Question`] says what it means that a player is absent ([`Game`]), which value they get, who the players are, how much may be evaluated where
-//! values have to be estimated, and the seed. It is plain data: what an explanation is reproduced from, and what is sent to whoever
-//! computes it. Front ends make questions from named [`Settings`], so that a setting's name, range, default and help stand in one place.
+//! A [`Question`] says what it means that a player is absent ([`Game`]), which value they get, who the
+//! players are, how much may be evaluated where values have to be estimated, and the seed. It is plain data:
+//! what an explanation is reproduced from, and what is sent to whoever computes it. Front ends make questions
+//! from named [`Settings`], so that a setting's name, range, default and help stand in one place.
 
 mod settings;
 
@@ -49,7 +50,8 @@ pub struct Question {
     /// Whether a classifier's probabilities are explained, and not the outputs that they are made of.
     #[serde(default)]
     pub probabilities: bool,
-    /// Whether values are to say how sure they are: by their covariance under the model's posterior, in exact games.
+    /// Whether values are to say how sure they are: by their covariance under the model's posterior, in exact
+    /// games.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub covariance: bool,
 }

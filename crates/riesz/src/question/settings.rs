@@ -1,5 +1,6 @@
-//! What can be set of a question, by name: the one list from which the command line's flags, Python's checks and the help texts
-//! derive. A new setting is one entry of [`SETTINGS`] and its use in [`Settings::question`].
+//! What can be set of a question, by name: the one list from which the command line's flags, Python's checks
+//! and the help texts derive. A new setting is one entry of [`SETTINGS`] and its use in
+//! [`Settings::question`].
 
 use serde_json::Value;
 
@@ -20,8 +21,9 @@ pub enum Subject {
     Model,
     /// A function that is known by its answers alone.
     Function,
-    /// A function that is costly to ask and cheap to ask about many rows at once, such as a program: by default its coalitions are valued,
-    /// where those of a [`Function`](Self::Function) are passed along random orders.
+    /// A function that is costly to ask and cheap to ask about many rows at once, such as a program: by
+    /// default its coalitions are valued, where those of a [`Function`](Self::Function) are passed along
+    /// random orders.
     Program,
     /// The values of features that training is to protect.
     Protection,
@@ -103,7 +105,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "GAME",
             range: Range::Choice(&Game::NAMES),
             bare: None,
-            help: "What an absent feature means [default: interventional; with a baseline baseline, without either functional]",
+            help: "What an absent feature means [default: interventional; with a baseline baseline, without \
+                   either functional]",
         },
         belongs: "",
         used: |_| true,
@@ -114,10 +117,12 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "INDEX",
             range: Range::Index,
             bare: None,
-            help: "Which value a feature gets: shapley (with --unions owen); banzhaf, or banzhaf(T), what it adds where each of the others is present with chance \
-                   T = .5; beta-shapley(ALPHA, BETA), where chances are Beta distributed; semivalue(T: WEIGHT, …), where they are drawn by weights; leave-one-out; or first-order, alone. With pairs of \
-                   features: sii, k-sii, stii, fsii, bii, fbii, moebius; with sets of up to K features: sii(K), k-sii(K) and so on. Values of shapley, \
-                   k-sii, stii and fsii add up to the prediction [default: shapley]",
+            help: "Which value a feature gets: shapley (with --unions owen); banzhaf, or banzhaf(T), what \
+                   it adds where each of the others is present with chance T = .5; beta-shapley(ALPHA, \
+                   BETA), where chances are Beta distributed; semivalue(T: WEIGHT, …), where they are drawn \
+                   by weights; leave-one-out; or first-order, alone. With pairs of features: sii, k-sii, \
+                   stii, fsii, bii, fbii, moebius; with sets of up to K features: sii(K), k-sii(K) and so \
+                   on. Values of shapley, k-sii, stii and fsii add up to the prediction [default: shapley]",
         },
         belongs: "models whose kernel is known, in games other than the observational one",
         used: |asked| asked.subject == Subject::Model && !asked.observational(),
@@ -128,8 +133,9 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "LISTS",
             range: Range::Unions,
             bare: None,
-            help: "Owen values: features that stand together, and share out among them what their union is worth. Lists of names and lists, as in \
-                   '[[\"s1\", \"s2\"], [\"age\", \"sex\"]]'; other features stand alone",
+            help: "Owen values: features that stand together, and share out among them what their union is \
+                   worth. Lists of names and lists, as in '[[\"s1\", \"s2\"], [\"age\", \"sex\"]]'; other \
+                   features stand alone",
         },
         belongs: "Shapley values of models whose kernel is known, in games other than the observational one",
         used: |asked| asked.subject == Subject::Model && !asked.observational(),
@@ -140,9 +146,10 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "BOOL",
             range: Range::Switch,
             bare: Some("true"),
-            help: "Explain a classifier's probabilities, and not the outputs that they are made of. All coalitions of up to 13 features are valued, each \
-                   exactly (of up to 12 where the kernel has linear, polynomial or exponential factors); of more, as many as --coalitions says, and values are \
-                   estimated",
+            help: "Explain a classifier's probabilities, and not the outputs that they are made of. All \
+                   coalitions of up to 13 features are valued, each exactly (of up to 12 where the kernel \
+                   has linear, polynomial or exponential factors); of more, as many as --coalitions says, \
+                   and values are estimated",
         },
         belongs: "classifiers whose kernel is known, in the baseline and the interventional game",
         used: |asked| asked.subject == Subject::Model && ["baseline", "interventional"].contains(&asked.game),
@@ -153,9 +160,10 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "BOOL",
             range: Range::Switch,
             bare: Some("true"),
-            help: "Also say how sure each value is: its standard deviation, and how values vary together, under the posterior of a Gaussian \
-                   process (in the functional game where all factors are anova), or from refits ('riesz fit --bootstrap'); in the observational game for up to \
-                   12 features. The model file has to hold them ('riesz fit --posterior')",
+            help: "Also say how sure each value is: its standard deviation, and how values vary together, \
+                   under the posterior of a Gaussian process (in the functional game where all factors are \
+                   anova), or from refits ('riesz fit --bootstrap'); in the observational game for up to 12 \
+                   features. The model file has to hold them ('riesz fit --posterior')",
         },
         belongs: "Shapley, Banzhaf and Beta-Shapley values of models whose kernel is known",
         used: |asked| asked.subject == Subject::Model,
@@ -166,8 +174,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "RIDGE",
             range: Range::Positive { share: false },
             bare: None,
-            help: "Observational game: how much conditional distributions are smoothed, a number like 0.001 [default: what predicts \
-                   left-out rows best]",
+            help: "Observational game: how much conditional distributions are smoothed, a number like 0.001 \
+                   [default: what predicts left-out rows best]",
         },
         belongs: EMBEDDED,
         used: Asked::embedded,
@@ -178,8 +186,9 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "BOOL",
             range: Range::Switch,
             bare: None,
-            help: "Observational game: whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any \
-                   value; 'false' shrinks it towards the intercept, as published [default: true]",
+            help: "Observational game: whether what is predicted is shrunk towards its mean, so that a \
+                   constant model gives nobody any value; 'false' shrinks it towards the intercept, as \
+                   published [default: true]",
         },
         belongs: EMBEDDED,
         used: Asked::embedded,
@@ -190,9 +199,10 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "KERNEL",
             range: Range::Kernel,
             bare: None,
-            help: "Observational game: the kernel that says how alike rows are in what is conditioned on, an expression as of 'fit \
-                   --kernel', or 'own': the model's own, whatever its form, on the columns that are present [default: the model's own if \
-                   it is one bounded product over all columns, else a Gaussian with median length scales]",
+            help: "Observational game: the kernel that says how alike rows are in what is conditioned on, \
+                   an expression as of 'fit --kernel', or 'own': the model's own, whatever its form, on the \
+                   columns that are present [default: the model's own if it is one bounded product over all \
+                   columns, else a Gaussian with median length scales]",
         },
         belongs: EMBEDDED,
         used: Asked::embedded,
@@ -203,7 +213,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "M",
             range: Range::Count(1),
             bare: None,
-            help: "Observational game: learn conditional distributions through so many of the reference rows, for thousands of rows",
+            help: "Observational game: learn conditional distributions through so many of the reference \
+                   rows, for thousands of rows",
         },
         belongs: EMBEDDED,
         used: Asked::embedded,
@@ -214,7 +225,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "M",
             range: Range::Count(1),
             bare: None,
-            help: "Observational game: learn conditional distributions through so many random Fourier features",
+            help: "Observational game: learn conditional distributions through so many random Fourier \
+                   features",
         },
         belongs: EMBEDDED,
         used: Asked::embedded,
@@ -225,8 +237,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "TOLERANCE",
             range: Range::Positive { share: true },
             bare: Some("1e-6"),
-            help: "Observational game: take all reference rows, where their matrices are too large for memory, by conjugate gradients to \
-                   this tolerance, which is part of the proved bound",
+            help: "Observational game: take all reference rows, where their matrices are too large for \
+                   memory, by conjugate gradients to this tolerance, which is part of the proved bound",
         },
         belongs: KNOWN,
         used: |asked| asked.embedded() && asked.has_kernel(),
@@ -237,8 +249,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "WAY",
             range: Range::Choice(&CONDITIONAL),
             bare: None,
-            help: "Observational game of a function: where conditional distributions come from [default: kernel, a conditional mean \
-                   embedding]",
+            help: "Observational game of a function: where conditional distributions come from [default: \
+                   kernel, a conditional mean embedding]",
         },
         belongs: "the observational game of a function or program",
         used: |asked| asked.observational() && !asked.has_kernel(),
@@ -260,8 +272,9 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "WAY",
             range: Range::Choice(&ESTIMATORS),
             bare: None,
-            help: "How the values of a function are found: along random orders of its features, or by valuing coalitions [default: \
-                   permutation, but kernel_shap for programs and the observational game]",
+            help: "How the values of a function are found: along random orders of its features, or by \
+                   valuing coalitions [default: permutation, but kernel_shap for programs and the \
+                   observational game]",
         },
         belongs: "functions and programs",
         used: |asked| !asked.has_kernel(),
@@ -272,9 +285,10 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "N",
             range: Range::Count(1),
             bare: None,
-            help: "Observational game, and kernel_shap: value at most so many coalitions of features; if there are more, values are \
-                   estimated. A larger number takes the same ones, drawn with the seed, and more; to go on until values are sure enough, \
-                   give a standard error [default: 4096, all of them up to 12 features]",
+            help: "Observational game, and kernel_shap: value at most so many coalitions of features; if \
+                   there are more, values are estimated. A larger number takes the same ones, drawn with \
+                   the seed, and more; to go on until values are sure enough, give a standard error \
+                   [default: 4096, all of them up to 12 features]",
         },
         belongs: "the observational game and kernel_shap, which value coalitions",
         used: Asked::by_coalitions,
@@ -285,7 +299,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "E",
             range: Range::Positive { share: false },
             bare: None,
-            help: "Observational game, and kernel_shap: stop as soon as no standard error is larger than this",
+            help: "Observational game, and kernel_shap: stop as soon as no standard error is larger than \
+                   this",
         },
         belongs: "the observational game and kernel_shap, which value coalitions",
         used: |asked| asked.by_coalitions() && asked.subject != Subject::Protection,
@@ -296,8 +311,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             placeholder: "N",
             range: Range::Count(2),
             bare: None,
-            help: "Permutations: random orders of the features for each background row, each with its reverse; at least 16 in all, and where \
-                   all coalitions take no more, these [default: 2]",
+            help: "Permutations: random orders of the features for each background row, each with its \
+                   reverse; at least 16 in all, and where all coalitions take no more, these [default: 2]",
         },
         belongs: "the estimator by permutations",
         used: |asked| !asked.has_kernel() && asked.estimator == "permutation",
@@ -373,7 +388,8 @@ impl Settings {
         Self { seed, ..self }
     }
 
-    /// The same settings but those that tell how estimates are drawn, for finding out whether a model has exact values.
+    /// The same settings but those that tell how estimates are drawn, for finding out whether a model has
+    /// exact values.
     #[must_use]
     pub fn without_estimates(&self) -> Self {
         Self { values: self.values.without(&["permutations", "seed"]), seed: self.seed() }
@@ -386,7 +402,8 @@ impl Settings {
     /// What these settings ask of `subject`, for which there are rows from `source`.
     ///
     /// # Errors
-    /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`] for what cannot be asked.
+    /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`] for what cannot be
+    /// asked.
     pub fn check(&self, subject: Subject, source: Option<Source>) -> Result<Asked> {
         let game = self.game(subject, source)?;
         let conditional = self.values.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
@@ -411,9 +428,9 @@ impl Settings {
         Ok(asked)
     }
 
-    /// The question that these settings ask of `subject`. `source` says which rows for absent features there are, and `rows` gives them
-    /// for the game of this name; without a source it is asked for those of the observational game alone, which are the model's own
-    /// support points.
+    /// The question that these settings ask of `subject`. `source` says which rows for absent features there
+    /// are, and `rows` gives them for the game of this name; without a source it is asked for those of the
+    /// observational game alone, which are the model's own support points.
     ///
     /// # Errors
     /// Those of [`check`](Self::check) and of `rows`.
@@ -501,7 +518,8 @@ impl Settings {
                     refuse("features are protected in the interventional or the observational game")
                 }
                 _ => refuse(
-                    "it takes a model whose kernel is known; a function has the interventional, the baseline and the observational game",
+                    "it takes a model whose kernel is known; a function has the interventional, the \
+                     baseline and the observational game",
                 ),
             };
         }

@@ -497,7 +497,8 @@ fn one_bag_is_one_number() {
     assert!(fit.left_out().unwrap_err().to_string().contains("2 targets"));
 }
 
-/// Bags larger than tiles: sums over pairs are those of the whole matrix, to the bit for any number of threads.
+/// Bags larger than tiles: sums over pairs are those of the whole matrix, to the bit for any number of
+/// threads.
 #[test]
 fn tiles_are_sums_over_pairs() {
     let n = 1500;
@@ -549,7 +550,8 @@ fn files_keep_what_aggregates_say() {
     assert_eq!(posterior.sd(&x).unwrap(), fit.posterior().sd(&x).unwrap());
 }
 
-/// Draws of f and of targets from the process with what is known of it: the posterior knows how far off it is.
+/// Draws of f and of targets from the process with what is known of it: the posterior knows how far off it
+/// is.
 #[test]
 fn draws_are_covered() {
     let mut stream = Stream(11);
@@ -632,7 +634,8 @@ fn stretches() -> Aggregates {
     Aggregates::matched(Table::from_rows(&x).unwrap(), bags, targets)
 }
 
-/// What is believed of the parameters at a distance from where tuning starts, in order: scale, length scale, noise.
+/// What is believed of the parameters at a distance from where tuning starts, in order: scale, length scale,
+/// noise.
 fn weak(p: usize, distance: f64) -> f64 {
     match p {
         0 => -0.5 * distance.powi(2),
@@ -691,7 +694,8 @@ fn apart() -> Aggregates {
     Aggregates { rows: Table::from_rows(&rows).unwrap(), bags, targets, own, target_noise: None, mediators }
 }
 
-/// What stage 1 loses on bags left out chooses the mediators' kernel and ridge, at the kernel of rows that the marginal likelihood chooses.
+/// What stage 1 loses on bags left out chooses the mediators' kernel and ridge, at the kernel of rows that
+/// the marginal likelihood chooses.
 #[test]
 fn stage_one_chooses_the_ridge() {
     let data = apart();
@@ -754,7 +758,8 @@ fn averages_are_integrals() {
     let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
     let x = Table::from_rows(&[[-1.4], [0.1], [1.3]]).unwrap();
     let at = theta(&start.parameters());
-    // Fewer steps of the grid are off by as much as the test allows, and so is one that ends where long length scales are still believed.
+    // Fewer steps of the grid are off by as much as the test allows, and so is one that ends where long
+    // length scales are still believed.
     let steps = [25, 49, 25];
     let (mut logs, mut means, mut variances) = (Vec::new(), Vec::new(), Vec::new());
     for cell in 0..steps.iter().product() {
@@ -809,7 +814,8 @@ fn averages_are_integrals() {
 
 #[test]
 fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
-    // Bags of 2 and 9 rows, whose sums fall as their weights rise; the last target is mediated, and far from both.
+    // Bags of 2 and 9 rows, whose sums fall as their weights rise; the last target is mediated, and far from
+    // both.
     let sizes = [2, 9, 3, 4, 5];
     let bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
     let rows = table(7, bag.len(), 2);

@@ -1,4 +1,5 @@
-//! Processes known by counts, against their definition with every matrix written out, sums over all values, and refits.
+//! Processes known by counts, against their definition with every matrix written out, sums over all values,
+//! and refits.
 
 use riesz::aggregate::{
     Aggregates, Bags, Conventions, CountProcess, Counts, Family, Mediators, Smoothing, TunedCounts, Tuning,
@@ -89,7 +90,8 @@ fn operator(data: &Aggregates, process: &CountProcess) -> Matrix {
     out
 }
 
-/// Of each target the logarithm of its probability, its slope by g, the information that its variance has, and the mean count.
+/// Of each target the logarithm of its probability, its slope by g, the information that its variance has,
+/// and the mean count.
 fn said(process: &CountProcess, data: &Aggregates, t: usize, g: f64) -> [f64; 4] {
     let z = data.targets[t];
     let log_factorial = |n: f64| (1..=n as usize).map(|k| (k as f64).ln()).sum::<f64>();
@@ -131,7 +133,8 @@ fn rate(family: &Family, f: f64) -> [f64; 2] {
     }
 }
 
-/// With all rows as points: at the mode the slope of the log likelihood is K⁻¹(f - β), and evidence, covariance and means are those of their formulas over the rows.
+/// With all rows as points: at the mode the slope of the log likelihood is K⁻¹(f - β), and evidence,
+/// covariance and means are those of their formulas over the rows.
 #[test]
 fn with_all_rows_as_points_it_is_the_definition() {
     for (data, process) in cases().into_iter().filter(|(_, own)| own.prior_mean.is_none()) {
@@ -348,7 +351,8 @@ fn left_out_counts_are_nearly_those_of_refits() {
     }
 }
 
-/// What a smoother loses is what it loses on bags that were left out, and its slopes are those of differences.
+/// What a smoother loses is what it loses on bags that were left out, and its slopes are those of
+/// differences.
 #[test]
 fn smoothers_lose_what_they_say() {
     let (_, bags) = bags(Unit::Mean);
@@ -426,7 +430,8 @@ fn tuning_finds_rates_within_bags() {
     assert!(other.log_marginal_likelihood >= fit.log_marginal_likelihood - 1e-6);
 }
 
-/// By how much counts vary more than Poisson ones is learnt, and averages over hyper-parameters are those of a grid over them.
+/// By how much counts vary more than Poisson ones is learnt, and averages over hyper-parameters are those of
+/// a grid over them.
 #[test]
 fn dispersions_are_learnt_and_averaged_over() {
     let mut stream = Stream(3);
@@ -457,7 +462,8 @@ fn dispersions_are_learnt_and_averaged_over() {
     let plain = Tuning::default().tune_counts(&plain, &data).unwrap();
     assert!(tuned.fit.log_marginal_likelihood > plain.fit.log_marginal_likelihood + 50.0);
     assert!(plain.fit.left_out.coverage(1.96) < 0.6 && tuned.fit.left_out.coverage(1.96) > 0.88);
-    // The grid: scales by a factor of e^4 to either side, length scales from e^-1.5 to e^10.4, dispersions by a factor of e.
+    // The grid: scales by a factor of e^4 to either side, length scales from e^-1.5 to e^10.4, dispersions by
+    // a factor of e.
     let at: Vec<f64> = start.parameters().iter().map(|p| p.log_value).collect();
     let new = Table::from_rows(&[[-1.2], [0.3], [3.0]]).unwrap();
     let (mut total, mut mean, mut square) = (0.0, [0.0; 3], [0.0; 3]);

@@ -1,4 +1,5 @@
-//! Targets regressed on mediators, against two regressions one after the other, with every matrix written out.
+//! Targets regressed on mediators, against two regressions one after the other, with every matrix written
+//! out.
 
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediation, Mediators, Regressed, Tuning, Unit,
@@ -52,7 +53,8 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
     all
 }
 
-/// A vector of normal numbers, of which some are observed: mean and covariance of the others given these, and the logarithm of the density of these.
+/// A vector of normal numbers, of which some are observed: mean and covariance of the others given these, and
+/// the logarithm of the density of these.
 struct Normal {
     mean: Vec<f64>,
     covariance: Matrix,
@@ -77,8 +79,9 @@ impl Normal {
     }
 }
 
-/// f at `x` by two regressions: of the targets on mediators, which makes pseudo-targets of bags, and f by these and the targets with rows. And the logarithm of the density of all targets
-/// given ties: that of targets on mediators, and of pseudo-targets and targets with rows, without that of ties.
+/// f at `x` by two regressions: of the targets on mediators, which makes pseudo-targets of bags, and f by
+/// these and the targets with rows. And the logarithm of the density of all targets given ties: that of
+/// targets on mediators, and of pseudo-targets and targets with rows, without that of ties.
 fn two_steps(process: &AggregateGaussianProcess, data: &Aggregates, x: &Table, mean: f64) -> (Normal, f64) {
     let (mediation, mediators) = (process.mediation.as_ref().unwrap(), data.mediators.as_ref().unwrap());
     let known = data.target_noise.as_ref().unwrap();
@@ -164,7 +167,8 @@ fn fits_are_two_regressions_one_after_the_other() {
         let rest: Vec<f64> = data.targets.iter().zip(fit.constants()).map(|(z, c)| z - mean * c).collect();
         let sums: Vec<f64> = shares.matvec(&rest).iter().map(|v| v + mean).collect();
         assert!(largest_difference(&sums, &truth.mean) < 1e-9);
-        // Of a normal density, what is taken for noise is its variance times minus the slope by the target (Tweedie).
+        // Of a normal density, what is taken for noise is its variance times minus the slope by the target
+        // (Tweedie).
         let fitted = fit.fitted();
         for t in (0..7).filter(|t| data.own[*t].is_none()) {
             let at = |by: f64| {

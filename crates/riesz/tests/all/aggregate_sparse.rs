@@ -1,4 +1,5 @@
-//! Processes learnt from sums over bags through inducing points, against the definitions in plain dense algebra.
+//! Processes learnt from sums over bags through inducing points, against the definitions in plain dense
+//! algebra.
 
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Approximation, Bags, Mediation, Mediators, Operator, Regressed,
@@ -12,7 +13,8 @@ use riesz::{Kernel, Matrix, Table};
 
 use crate::common::{Stream, table, with_threads};
 
-/// A sum of terms of all shapes: distance over two columns jointly, one column, a product, a tied pair of length scales.
+/// A sum of terms of all shapes: distance over two columns jointly, one column, a product, a tied pair of
+/// length scales.
 fn kernel() -> Kernel {
     let two = |profile, ard, isotropic| -> Kernel {
         Stationary { profile, columns: vec![0, 1], lengthscale: vec![0.8, 1.1], ard, isotropic }.into()
@@ -146,7 +148,8 @@ impl Dense {
         Self::normal(&self.residual(), &plus(&s, &self.c)) - 0.5 * trace(&missed)
     }
 
-    /// The best normal distribution of the values at the points: mean and covariance, `S = (K⁻¹ + K⁻¹ΦᵀD⁻¹ΦK⁻¹)⁻¹`.
+    /// The best normal distribution of the values at the points: mean and covariance,
+    /// `S = (K⁻¹ + K⁻¹ΦᵀD⁻¹ΦK⁻¹)⁻¹`.
     fn best(&self) -> (Vec<f64>, Matrix) {
         let (k, c) = (inverse(&self.k), inverse(&self.d));
         let g = self.phi.matmul(&k);
@@ -327,7 +330,8 @@ fn gradients_are_differences() {
 
 #[test]
 fn bags_of_one_row_are_a_sparse_regression() {
-    // scikit-learn and others call it so: bags of one row with weight 1, with all rows as points the exact regression.
+    // scikit-learn and others call it so: bags of one row with weight 1, with all rows as points the exact
+    // regression.
     let x = table(0, 15, 3);
     let bags = Bags::new(&(0..15).collect::<Vec<_>>(), 15, None, Unit::Mean).unwrap();
     let z: Vec<f64> = (0..15).map(|i| x.get(i, 0).sin() + 0.3 * x.get(i, 1)).collect();
@@ -566,7 +570,8 @@ fn another_thread_sees_how_far_it_is_and_stops_it() {
 fn the_unit_of_the_target_does_not_matter() {
     let (x, bags, _, _, z) = problem(Unit::Sum);
     let mut process = SparseAggregateProcess::new(kernel(), table(100, 8, 3));
-    // Where tuning ends depends on the size of the bound, to which a unit adds; what is made of parameters does not.
+    // Where tuning ends depends on the size of the bound, to which a unit adds; what is made of parameters
+    // does not.
     (process.row_noise, process.tune) = (Some(0.1), Tune::Nothing);
     let one = process.fit(&x, &bags, &z).unwrap();
     let hundreds: Vec<f64> = z.iter().map(|v| 100.0 * v).collect();

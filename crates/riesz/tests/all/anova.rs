@@ -1,5 +1,5 @@
-//! ANOVA factors against integrals under the normal distribution that they are made for, and the functional game of a Gaussian process with them against
-//! conditional means, which know nothing of factors.
+//! ANOVA factors against integrals under the normal distribution that they are made for, and the functional
+//! game of a Gaussian process with them against conditional means, which know nothing of factors.
 
 use std::f64::consts::TAU;
 
@@ -35,7 +35,8 @@ fn normal(steps: i32, far: f64) -> Vec<(f64, f64)> {
     (-steps..=steps).map(|i| (at(i), h * (-0.5 * at(i) * at(i)).exp() / TAU.sqrt())).collect()
 }
 
-/// The factor is 1 and a kernel k less what its functions' means are: `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
+/// The factor is 1 and a kernel k less what its functions' means are:
+/// `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
 #[test]
 fn factors_have_the_mean_1() {
     let nodes = normal(400, 9.0);
@@ -63,7 +64,8 @@ fn factors_have_the_mean_1() {
     }
 }
 
-/// Every row with a coalition's numbers of `x`, and the rest from the distribution, as rows and weights; the distribution stands on a grid.
+/// Every row with a coalition's numbers of `x`, and the rest from the distribution, as rows and weights; the
+/// distribution stands on a grid.
 fn stand(x: &[f64], mask: usize, nodes: &[(f64, f64)]) -> Vec<(Vec<f64>, f64)> {
     let mut all = vec![(x.to_vec(), 1.0)];
     for j in (0..x.len()).filter(|j| mask >> j & 1 == 0) {
@@ -134,7 +136,8 @@ fn the_functional_game_is_the_mean_over_others() {
     }
 }
 
-/// What sets of players add in the functional game are the components of the functional ANOVA of any model, if its inputs are as the factors think.
+/// What sets of players add in the functional game are the components of the functional ANOVA of any model,
+/// if its inputs are as the factors think.
 #[test]
 fn dividends_are_components() {
     let mut s = Stream(12);

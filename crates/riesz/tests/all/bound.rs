@@ -1,5 +1,5 @@
-//! The proved bound against truths that are known by other means: fractions of whole numbers, closed forms, and sums and products that
-//! are rounded once, or to twice the digits.
+//! The proved bound against truths that are known by other means: fractions of whole numbers, closed forms,
+//! and sums and products that are rounded once, or to twice the digits.
 
 use riesz::discrepancy::{Attribute, Factors, MmdEstimator, TestSettings};
 use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
@@ -345,7 +345,8 @@ fn robustness_to_the_smallest_moves() {
         let slope = std::f64::consts::PI * (-1.0_f64).exp();
         assert!(bound >= 0.99 * slope * delta, "{delta:e}: {bound:e}");
     }
-    // Coefficients that cancel: the norm of their difference is 1, and nothing of it is left in the Gram matrix.
+    // Coefficients that cancel: the norm of their difference is 1, and nothing of it is left in the Gram
+    // matrix.
     let (near, size) = (2.0_f64.powi(-27), 2.0_f64.powi(27));
     let model =
         model(stationary(Profile::Gaussian, 0, 1.0), &[vec![0.0], vec![near]], &[size, -size]).unwrap();
@@ -369,7 +370,8 @@ fn constants_other_than_one_are_certified() {
     }
 }
 
-/// Sums are made of sums, so that many points do not loosen the bound much: it would grow with their number if they were added up one by one.
+/// Sums are made of sums, so that many points do not loosen the bound much: it would grow with their number
+/// if they were added up one by one.
 #[test]
 fn many_points_do_not_loosen_the_bound() {
     let mut s = Stream(23);
@@ -399,8 +401,8 @@ fn constant_discrepancies_are_certified() {
     }
 }
 
-/// A player's polynomial of four columns, which are nearly orthogonal between any two rows, against whole numbers: all that an unbiased
-/// statistic sums up cancels before it is summed.
+/// A player's polynomial of four columns, which are nearly orthogonal between any two rows, against whole
+/// numbers: all that an unbiased statistic sums up cancels before it is summed.
 #[test]
 fn factors_of_several_columns_that_cancel_in_a_test() {
     let mut s = Stream(31);
@@ -447,7 +449,8 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
     }
 }
 
-/// Weights of HSIC from a periodic kernel of a target that is many periods long, of which rounding leaves little.
+/// Weights of HSIC from a periodic kernel of a target that is many periods long, of which rounding leaves
+/// little.
 #[test]
 fn targets_of_many_periods() {
     let mut s = Stream(37);

@@ -56,7 +56,8 @@ fn enumeration_and_regression() {
     }
 }
 
-/// What the model's answers alone say: exactly with all coalitions, which permutations of few features are too.
+/// What the model's answers alone say: exactly with all coalitions, which permutations of few features are
+/// too.
 #[test]
 fn answers_alone() {
     for case in cases() {

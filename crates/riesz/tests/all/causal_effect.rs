@@ -1,4 +1,5 @@
-//! Effects across studies, against draws of all that is not known, in spaces of finitely many features where that can be written down.
+//! Effects across studies, against draws of all that is not known, in spaces of finitely many features where
+//! that can be written down.
 
 use riesz::causal::{
     Cause, Fusion, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters, Whom,
@@ -84,7 +85,8 @@ fn draw(mean: &[f64], root: &Matrix, stream: &mut Stream) -> Vec<f64> {
     mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect()
 }
 
-/// Where a study leads as a matrix `A` (features of what is asked × features of mediators), of which it observes `Aᵀφ_i + noise`, both with covariance C over the features of mediators.
+/// Where a study leads as a matrix `A` (features of what is asked × features of mediators), of which it
+/// observes `Aᵀφ_i + noise`, both with covariance C over the features of mediators.
 struct Led {
     /// One a feature of mediators, in the coordinates in which C is the identity.
     means: Vec<Vec<f64>>,
@@ -287,7 +289,8 @@ fn three_studies_are_draws_of_where_each_leads() {
     }
 }
 
-/// The front door: treatments are as they were, and what intercepts the effect is as a regression on the treatment says.
+/// The front door: treatments are as they were, and what intercepts the effect is as a regression on the
+/// treatment says.
 #[test]
 fn the_front_door_averages_treatments_as_they_were() {
     let Data { x, z: m, y, y2, v2, .. } = data();
@@ -336,7 +339,8 @@ fn the_front_door_averages_treatments_as_they_were() {
     );
 }
 
-/// Who is in the study: the effect by covariates that are drawn anew from those of the study, with weights as the Bayesian bootstrap has them.
+/// Who is in the study: the effect by covariates that are drawn anew from those of the study, with weights as
+/// the Bayesian bootstrap has them.
 #[test]
 fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
     let Data { x, z, y, y2, v2, .. } = data();
@@ -476,7 +480,8 @@ fn the_study_itself_is_a_population() {
         let told = effect.of(&whom, &STAY).unwrap_err().to_string();
         assert!(told.contains(words), "{told}");
     };
-    // Of two covariates, those who are like one in the first: everyone with that instead of their own, by a regression of the second on the first.
+    // Of two covariates, those who are like one in the first: everyone with that instead of their own, by a
+    // regression of the second on the first.
     let x = column(&data().x);
     let two = Table::from_column_major(
         vec![riesz::Column::numeric("a"), riesz::Column::numeric("b")],
@@ -508,7 +513,8 @@ fn the_study_itself_is_a_population() {
     );
 }
 
-/// With a ridge of nothing a study that has the very treatment says the outcome at its mediator, as surely as the last one (IMP); where the first study has nothing near, all is open and the constant is left.
+/// With a ridge of nothing a study that has the very treatment says the outcome at its mediator, as surely as
+/// the last one (IMP); where the first study has nothing near, all is open and the constant is left.
 #[test]
 fn limits_are_those_of_one_study() {
     let Data { x, y, y2, v2, .. } = data();
@@ -602,7 +608,8 @@ fn bad_studies_are_named() {
     assert!(Fusion::default().fit(&constant).unwrap_err().to_string().contains("nothing to learn"));
 }
 
-/// Covariates of both studies on which the outcome depends: everyone of the first study is led to a place of the mediator, with a covariate of their own.
+/// Covariates of both studies on which the outcome depends: everyone of the first study is led to a place of
+/// the mediator, with a covariate of their own.
 #[test]
 fn shared_covariates_are_everyone_s_own() {
     let Data { x, z, y, y2, v2, .. } = data();

@@ -1,5 +1,5 @@
-//! Graphs in the formats of other packages: random graphs written in each format read back, and what is wrong with a
-//! text is told by format, line and remedy.
+//! Graphs in the formats of other packages: random graphs written in each format read back, and what is wrong
+//! with a text is told by format, line and remedy.
 
 use riesz::causal::Graph;
 
@@ -228,15 +228,14 @@ fn random_graphs_read_back_in_each_format() {
 fn texts_of_other_packages_are_read() {
     let expected = Graph::parse("Z; X; Y; Z -> X; Z -> Y; X -> Y").unwrap();
     for text in [
-        "graph [\n  directed 1\n  node [ id 0 label \"Z\" ]\n  node [ id 1 label \"X\" ]\n  node [ id 2 label \"Y\" ]\n  \
-         edge [ source 0 target 1 ]\n  edge [ source 0 target 2 ]\n  edge [ source 1 target 2 ]\n]",
+        "graph [\n  directed 1\n  node [ id 0 label \"Z\" ]\n  node [ id 1 label \"X\" ]\n  node [ id 2 \
+         label \"Y\" ]\n  edge [ source 0 target 1 ]\n  edge [ source 0 target 2 ]\n  edge [ source 1 \
+         target 2 ]\n]",
         // DoWhy's.
         "graph[directed 1 node[ id \"Z\" label \"Z\"]node[ id \"X\" label \"X\"] node[ id \"Y\" label \"Y\"]\
          edge[source \"Z\" target \"X\"]edge[source \"Z\" target \"Y\"] edge[source \"X\" target \"Y\"]]",
-        "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \"X\"}, {\"id\": \"Y\"}], \
-         \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
-        "{\"directed\": true, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \"X\"}, {\"id\": \"Y\"}], \
-         \"links\": [{\"source\": 0, \"target\": 1}, {\"source\": 0, \"target\": 2}, {\"source\": 1, \"target\": 2}]}",
+        "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \"X\"}, {\"id\": \"Y\"}], \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
+        "{\"directed\": true, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \"X\"}, {\"id\": \"Y\"}], \"links\": [{\"source\": 0, \"target\": 1}, {\"source\": 0, \"target\": 2}, {\"source\": 1, \"target\": 2}]}",
         "[Z][X|Z][Y|X:Z]",
         "[Z]\n[X|Z]\n[Y|X:Z]\n",
         ",Z,X,Y\nZ,0,1,1\nX,0,0,1\nY,0,0,0\n",
@@ -248,8 +247,9 @@ fn texts_of_other_packages_are_read() {
         "from,Z,X,Y\nZ,0,1.5,1\nX,0,0,-1e-3\nY,0,0,0\n",
         "  Z X Y\nZ 0 1 1\nX 0 0 1\nY 0 0 0\n",
         ",Z,X,Y\nZ,0,-1,-1\nX,1,0,-1\nY,1,1,0\n",
-        "network n {\n}\nvariable Z { type discrete[2] { a, b }; }\nvariable X { type discrete[2] { a, b }; }\nvariable Y { type continuous; }\n\
-         probability (X|Z) { (a) 0.1, 0.9; }\nprobability ( Z ) { table 0.5, 0.5; }\nprobability ( Y | Z, X ) { }\n",
+        "network n {\n}\nvariable Z { type discrete[2] { a, b }; }\nvariable X \
+         { type discrete[2] { a, b }; }\nvariable Y { type continuous; }\nprobability (X|Z) \
+         { (a) 0.1, 0.9; }\nprobability ( Z ) { table 0.5, 0.5; }\nprobability ( Y | Z, X ) { }\n",
         "Z ~~ Z\nX ~ a*Z   # first stage\nY ~ c*X + start(0.5)*Z + 1\nindirect := a*c\na > 0\n",
         "Z ~~ Z; X ~ Z; Y ~ X + 0*W0 + Z\n".replace(" + 0*W0", "").as_str(),
         "Graph Nodes:\nZ,X,Y\n\nGraph Edges:\n1. Z --> X\n2. Z --> Y\n3. Y <-- X\n",
@@ -338,7 +338,8 @@ fn texts_that_are_no_graph_are_told_by_format_line_and_remedy() {
         ("Y ~ ", "lavaan model, line 1: a name is missing beside '~' or '+'"),
         (
             ",X,Y\nX,0,0.3\nY,0,0",
-            "adjacency matrix, line 1: of coefficients it is not clear whether rows are causes or effects: write 'from'",
+            "adjacency matrix, line 1: of coefficients it is not clear whether rows are causes or effects: \
+             write 'from'",
         ),
         (",X,Y\nX,0,1\nY,1,0", "adjacency matrix, line 2: 'X' and 'Y' have an arrow to each other"),
         (",X,Y\nX,0,-1\nY,-1,0", "adjacency matrix, line 2: the edge between 'X' and 'Y' has no direction"),

@@ -1,5 +1,5 @@
-//! Complete identification: formulas against the truncated factorisation of random models of binary variables, and
-//! hedges against their definition and by pairs of models that they make indistinguishable.
+//! Complete identification: formulas against the truncated factorisation of random models of binary
+//! variables, and hedges against their definition and by pairs of models that they make indistinguishable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,8 @@ use crate::causal_graph::{Net, Set, below, draw, names, number};
 use crate::causal_worlds::{joint, mask, share, states, tables};
 use crate::common::Stream;
 
-/// The value of a formula where the variables have the bits of `state`; `seen` is the observed joint distribution.
+/// The value of a formula where the variables have the bits of `state`; `seen` is the observed joint
+/// distribution.
 pub fn value(formula: &Formula, definitions: &[Formula], seen: &[f64], state: usize) -> f64 {
     let part = |part: &Formula, state: usize| value(part, definitions, seen, state);
     match formula {
@@ -134,8 +135,8 @@ impl Parities {
     }
 }
 
-/// Two models of Shpitser and Pearl's proof that a hedge excludes identification; `None` where a way from the smaller
-/// set to the outcomes passes the larger one. They are models of a graph that measured all variables.
+/// Two models of Shpitser and Pearl's proof that a hedge excludes identification; `None` where a way from the
+/// smaller set to the outcomes passes the larger one. They are models of a graph that measured all variables.
 fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Parities; 2]> {
     let all: Set = (0..net.variables).collect();
     let (arrows, edges) = projected(net, &all);
@@ -189,8 +190,8 @@ fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Pari
 
 type Counts = BTreeMap<&'static str, usize>;
 
-/// Checks the answer about the effect of `x` on `y`: a formula by the truncated factorisation of a random model, a
-/// hedge by its definition and by two models.
+/// Checks the answer about the effect of `x` on `y`: a formula by the truncated factorisation of a random
+/// model, a hedge by its definition and by two models.
 fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &mut Counts) {
     let (graph, variables) = (net.graph(), net.variables);
     let found = effect_formula(&graph, &names(x), &names(y), &names(measured)).unwrap();
@@ -268,8 +269,8 @@ fn formulas_give_the_effect_and_hedges_exclude_one() {
     }
 }
 
-/// A graph of the literature: arrows, bidirected edges, treatments, and whether the effect on the last variable is
-/// identified. Variables have numbers in the order of their names.
+/// A graph of the literature: arrows, bidirected edges, treatments, and whether the effect on the last
+/// variable is identified. Variables have numbers in the order of their names.
 type Published = (&'static str, &'static [(usize, usize)], &'static [(usize, usize)], &'static [usize], bool);
 
 const PUBLISHED: [Published; 14] = [
@@ -392,7 +393,8 @@ fn formulas_read_as_in_textbooks() {
         (
             "X -> Z1 -> Y; Z2 -> X; Z2 -> Z1; Z2 -> Z3 -> Y; X <-> Y; X <-> Z2; X <-> Z3; Y <-> Z2",
             "X",
-            "P(Y | do(X)) = Σ_{Z1, Z2, Z3} P(Z2, Z3) [Σ_X' P(X' | Z2, Z3) P(Y | X', Z1, Z2, Z3)] P(Z1 | X, Z2)",
+            "P(Y | do(X)) = Σ_{Z1, Z2, Z3} P(Z2, Z3) [Σ_X' P(X' | Z2, Z3) P(Y | X', Z1, Z2, Z3)] P(Z1 | X, \
+             Z2)",
         ),
         (
             "W1 -> W2; W3 -> W4; W2, W4 -> X -> Y; W1 <-> X; W1 <-> Y; W1 <-> W3 <-> W2; W3 <-> W5 <-> W4",

@@ -1,4 +1,5 @@
-//! Studies from tables as people have them, and effects row by row: what is left out, made alike, refused and left in doubt.
+//! Studies from tables as people have them, and effects row by row: what is left out, made alike, refused and
+//! left in doubt.
 
 use riesz::causal::{
     Doubt, Estimand, Fusion, Gathered, Graph, Identification, Measured, Query, Route, gather, identify,

@@ -7,7 +7,8 @@ use riesz::causal::{Graph, Refusal};
 
 use crate::common::Stream;
 
-/// A graph as the definitions see it: arrows, of hidden common causes too, which are the nodes from `variables` on.
+/// A graph as the definitions see it: arrows, of hidden common causes too, which are the nodes from
+/// `variables` on.
 #[derive(Debug, Clone)]
 pub struct Net {
     pub variables: usize,
@@ -240,17 +241,17 @@ fn what_is_given_counts_on_neither_side() {
 #[test]
 fn all_forms_say_the_same() {
     let plain = Graph::parse(
-        "age -> statin, psa   # people grow old\nbmi -> statin; \"psa\" <- bmi\nstatin -> psa -> \"tumour volume\"; psa <-> age",
+        "age -> statin, psa   # people grow old\nbmi -> statin; \"psa\" <- bmi\nstatin -> psa -> \"tumour \
+         volume\"; psa <-> age",
     )
     .unwrap();
     let dot = Graph::parse(
-        "/* made by hand\n */ strict digraph G {\n rankdir=LR; node [shape=box, label=\"x;y\"]\n age -> {statin psa}; bmi -> statin [color=red]; psa -> bmi [dir=back]\n \
-         statin -> psa\n -> \"tumour volume\" // end\n psa -> age [dir=both]\n}\n",
+        "/* made by hand\n */ strict digraph G \
+         {\n rankdir=LR; node [shape=box, label=\"x;y\"]\n age -> {statin psa}; bmi -> statin [color=red]; psa -> bmi [dir=back]\n statin -> psa\n -> \"tumour volume\" // end\n psa -> age [dir=both]\n}\n",
     )
     .unwrap();
     let dagitty = Graph::parse(
-        "dag {\nbb=\"0,0,1,1\"\nage [pos=\"0.1,-0.2\"]\nstatin [exposure,pos=\"1,1\"]\nage -> { statin psa } bmi -> statin bmi -> psa\nstatin -> psa psa -> \"tumour volume\" \
-         psa <-> age }",
+        "dag {\nbb=\"0,0,1,1\"\nage [pos=\"0.1,-0.2\"]\nstatin [exposure,pos=\"1,1\"]\nage -> { statin psa } bmi -> statin bmi -> psa\nstatin -> psa psa -> \"tumour volume\" psa <-> age }",
     )
     .unwrap();
     assert_eq!(plain, dot);
@@ -349,7 +350,8 @@ fn what_is_no_graph_is_told_with_its_line() {
     );
 }
 
-/// Bits of texts in any order are read or refused, never a panic; what is read is read again from its own text.
+/// Bits of texts in any order are read or refused, never a panic; what is read is read again from its own
+/// text.
 #[test]
 fn any_text_is_read_or_refused() {
     let bits = [

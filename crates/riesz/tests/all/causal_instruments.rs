@@ -6,8 +6,8 @@ use crate::causal_graph::{Net, Set, draw, name, names, number, subsets};
 use crate::causal_sets::{confound, some_effect};
 use crate::common::Stream;
 
-/// Whether `z` is an instrument given `w`: no effect of the treatment among them, no connection with the outcome but
-/// through the treatment, and one with the treatment.
+/// Whether `z` is an instrument given `w`: no effect of the treatment among them, no connection with the
+/// outcome but through the treatment, and one with the treatment.
 fn is_instrument(net: &Net, z: usize, w: &Set, x: usize, y: usize) -> bool {
     let (own, effects) = (Set::from([x]), net.descendants(&[x].into()));
     let behind = net.without(&Set::new(), &own);

@@ -17,7 +17,8 @@ fn named(columns: &[(&str, &[f64])]) -> Table {
     Table::from_column_major(kinds, columns[0].1.len(), values).unwrap()
 }
 
-/// Columns of the first study x, z and y and of the last y and t, of which so many rows differ that few landmarks are all of them.
+/// Columns of the first study x, z and y and of the last y and t, of which so many rows differ that few
+/// landmarks are all of them.
 fn levels(n: usize) -> Studies {
     let mut s = Stream(7);
     let mut level = |count: f64| (s.uniform() * count).floor() / 2.0;
@@ -81,7 +82,8 @@ fn asked() -> Table {
     named(&[("x", &[-0.4, 0.3, 1.1, 6.0])])
 }
 
-/// Where landmarks are all that differs, both are the same but for the landmarks' jitter: of all people, of others, and of a chain.
+/// Where landmarks are all that differs, both are the same but for the landmarks' jitter: of all people, of
+/// others, and of a chain.
 #[test]
 fn landmarks_that_are_all_rows_lose_nothing() {
     let studies = levels(90);
@@ -208,7 +210,8 @@ fn more_landmarks_come_nearer_to_all_rows() {
     assert!(told.standing[3].resolved_by_first < 1e-3 && !told.standing[3].supported());
 }
 
-/// A fit of more rows than hyper-parameters are learnt from, through landmarks as by default, finds the truth within its band.
+/// A fit of more rows than hyper-parameters are learnt from, through landmarks as by default, finds the truth
+/// within its band.
 #[test]
 fn a_fit_of_many_rows_finds_the_truth() {
     let studies = smooth(3100);

@@ -1,4 +1,5 @@
-//! Trials of treatments: what is believed after some, against Gaussians that are conditioned as a whole, and which to make next.
+//! Trials of treatments: what is believed after some, against Gaussians that are conditioned as a whole, and
+//! which to make next.
 
 use riesz::causal::{
     Acquisition, Arm, Cause, Domain, Effect, Parameters, Prior, ProcessParameters, Route, Search, Studies,
@@ -234,7 +235,8 @@ fn exact_trials_are_believed_and_noisy_ones_in_part() {
     assert!(after > before[0] + 1e-4 && after < before[0] + 0.5 * (outcomes[0] - before[0]));
 }
 
-/// Deviations that vary fast have a short length scale, and large ones a large variance; before the fourth trial nothing is estimated.
+/// Deviations that vary fast have a short length scale, and large ones a large variance; before the fourth
+/// trial nothing is estimated.
 #[test]
 fn what_the_effect_lacks_is_learnt_from_trials() {
     let effect = simple();

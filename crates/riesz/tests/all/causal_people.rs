@@ -1,4 +1,5 @@
-//! Who happens to be in a study, against ridge regressions on the features of linear kernels, and the Bayesian bootstrap, by which `Var(Σ_j w_j H_j) = var(H)/(n + 1)`.
+//! Who happens to be in a study, against ridge regressions on the features of linear kernels, and the
+//! Bayesian bootstrap, by which `Var(Σ_j w_j H_j) = var(H)/(n + 1)`.
 
 use riesz::causal::{Cause, Effect, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters};
 use riesz::kernel::Linear;
@@ -46,7 +47,8 @@ fn ridge(rows: &[Vec<f64>], y: &[f64], ridge: f64) -> Vec<f64> {
     lu_solve(&gram, &right)
 }
 
-/// What the last study expects of the outcome less its mean, whose constant is known: coefficients of its features.
+/// What the last study expects of the outcome less its mean, whose constant is known: coefficients of its
+/// features.
 fn last(rows: &[Vec<f64>], t: &[f64]) -> Vec<f64> {
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     ridge(rows, &t.iter().map(|t| t - mean).collect::<Vec<_>>(), SPREAD)
@@ -92,8 +94,9 @@ fn data() -> Data {
     Data { x, other, y, y2, w2, t }
 }
 
-/// The front door: treatments are those that people took, who may have been others; and what a treatment makes of what intercepts its effect is a regression, which leaves open as much as the squared
-/// effect of that, averaged over rows. This effect in turn is that of the back door by treatments.
+/// The front door: treatments are those that people took, who may have been others; and what a treatment
+/// makes of what intercepts its effect is a regression, which leaves open as much as the squared effect of
+/// that, averaged over rows. This effect in turn is that of the back door by treatments.
 #[test]
 fn front_doors_count_who_was_treated_and_what_intercepts() {
     let Data { x, other: m, y, y2, t, .. } = data();

@@ -59,8 +59,9 @@ fn times(a: &Matrix, by: f64) -> Matrix {
     Matrix::from_row_major(a.rows(), a.cols(), a.data().iter().map(|v| by * v).collect())
 }
 
-/// f is `Σ_u k(·, u) √w ξ_u` and μ(x) is `Σ_u k(·, u) √w ζ_u(x)`, with ξ standard normal and the ζ_u independent processes with the kernel of x; t sees f with noise, and row i sees `k(y_i, y_·)` as μ(x_i)
-/// at the mediators with noise of covariance λ r. The effect is `Σ_uv ξ_u M_uv ζ_v(x)`.
+/// f is `Σ_u k(·, u) √w ξ_u` and μ(x) is `Σ_u k(·, u) √w ζ_u(x)`, with ξ standard normal and the ζ_u
+/// independent processes with the kernel of x; t sees f with noise, and row i sees `k(y_i, y_·)` as μ(x_i) at
+/// the mediators with noise of covariance λ r. The effect is `Σ_uv ξ_u M_uv ζ_v(x)`.
 #[test]
 fn both_forms_are_regressions_in_coordinates() {
     let places = named("y", &[&Y[..], &Y2].concat());
@@ -114,7 +115,8 @@ fn both_forms_are_regressions_in_coordinates() {
     }
 }
 
-/// Y = 1.5 X on ±4 and T = sin 2Y, with an outcome known for |y| < 1.5 alone: where nothing is known the published band narrows again, ours does not.
+/// Y = 1.5 X on ±4 and T = sin 2Y, with an outcome known for |y| < 1.5 alone: where nothing is known the
+/// published band narrows again, ours does not.
 #[test]
 fn published_bands_collapse_away_from_the_measure() {
     let mut s = Stream(3);

@@ -1,4 +1,5 @@
-//! What a user is told: the statin example, every refusal by its name and in its words, and sets that people give.
+//! What a user is told: the statin example, every refusal by its name and in its words, and sets that people
+//! give.
 
 use riesz::Error;
 use riesz::causal::{Bridge, Graph, Hedge, How, Query, Refusal, Source, Strategy, identify};
@@ -43,7 +44,8 @@ fn the_statin_example() {
     );
     let json = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<riesz::causal::Identification>(&json).unwrap(), found);
-    // Shared age says nothing of the volume beside psa; where age acts on it too, it must be held fixed in both.
+    // Shared age says nothing of the volume beside psa; where age acts on it too, it must be held fixed in
+    // both.
     let shared = ["statin age bmi psa", "psa age volume"];
     let found = identify(Some(&graph), &query(&shared)).unwrap();
     assert_eq!(found.bridges[0].unused, ["age"]);
@@ -96,7 +98,8 @@ fn three_studies_make_a_chain() {
     let told = identify(Some(&graph), &chained(&["dose age a", "a b", "b volume"])).unwrap_err().to_string();
     assert_eq!(
         told,
-        "volume depends on a beyond what studies 2 and 3 share (b): a -> b <- w -> volume stays open; measuring w in both studies would help"
+        "volume depends on a beyond what studies 2 and 3 share (b): a -> b <- w -> volume stays open; \
+         measuring w in both studies would help"
     );
 }
 
@@ -142,9 +145,10 @@ fn every_refusal_says_who_and_what_would_help() {
     let (_, text) = refused(front, &query(&["statin psa", "psa volume"]));
     assert_eq!(
         text,
-        "the effect of statin on psa is not identified in study 1, neither by back-door (no column could be adjusted for) nor by front-door \
-         nor by any other formula, because the hidden common causes statin <-> psa connect statin with psa (a hedge: {statin, psa} and {psa}): \
-         statin <-> psa stays open; measuring u in study 1 would help"
+        "the effect of statin on psa is not identified in study 1, neither by back-door (no column could be \
+         adjusted for) nor by front-door nor by any other formula, because the hidden common causes statin \
+         <-> psa connect statin with psa (a hedge: {statin, psa} and {psa}): statin <-> psa stays open; \
+         measuring u in study 1 would help"
     );
     let (refusal, text) =
         refused("statin -> psa -> volume; statin <-> psa", &query(&["statin psa", "psa volume"]));
@@ -175,11 +179,13 @@ fn every_refusal_says_who_and_what_would_help() {
     let (refusal, text) =
         refused("statin -> psa -> volume; psa <- c -> volume", &query(&["statin psa", "psa volume"]));
     assert!(
-        matches!(&refusal, Refusal::Unmediated { open_path, .. } if open_path == "statin -> psa <- c -> volume")
+        matches!(&refusal, Refusal::Unmediated { open_path, .. } if open_path == "statin -> psa <- c -> \
+            volume")
     );
     assert_eq!(
         text,
-        "volume depends on statin beyond what studies 1 and 2 share (psa): statin -> psa <- c -> volume stays open; measuring c in both studies would help"
+        "volume depends on statin beyond what studies 1 and 2 share (psa): statin -> psa <- c -> volume \
+         stays open; measuring c in both studies would help"
     );
     let (_, text) =
         refused("statin -> psa -> volume; statin -> volume", &query(&["statin psa", "psa volume"]));
@@ -192,7 +198,8 @@ fn every_refusal_says_who_and_what_would_help() {
     assert!(matches!(refusal, Refusal::NoBridge { study: 0, .. }));
     assert_eq!(
         text,
-        "studies 1 and 2 share no column that could carry the effect: study 1 has age, statin, psa and bmi, study 2 has volume"
+        "studies 1 and 2 share no column that could carry the effect: study 1 has age, statin, psa and bmi, \
+         study 2 has volume"
     );
 
     let differing = |names: &str| Query {
@@ -203,7 +210,8 @@ fn every_refusal_says_who_and_what_would_help() {
     assert!(matches!(refusal, Refusal::NotTransportable { from: 1, to: 0, .. }));
     assert_eq!(
         text,
-        "what study 2 says of volume given psa does not hold in study 1, as they differ in volume: [study 2] -> volume stays open"
+        "what study 2 says of volume given psa does not hold in study 1, as they differ in volume: [study \
+         2] -> volume stays open"
     );
     assert!(identify(Some(&Graph::parse(STATIN).unwrap()), &differing("psa age")).is_ok());
 
@@ -264,7 +272,8 @@ fn given_sets_are_checked_where_there_is_a_graph() {
     for (strategy, expected) in [
         (
             Strategy::Adjust(columns("age")),
-            "adjusting for age does not give the effect of statin on psa: statin <- bmi -> psa stays open; age and bmi would do",
+            "adjusting for age does not give the effect of statin on psa: statin <- bmi -> psa stays open; \
+             age and bmi would do",
         ),
         (Strategy::Adjust(columns("side")), "side cannot be adjusted for: it is an effect of the treatment"),
         (Strategy::Adjust(columns("statin")), "statin cannot be adjusted for: it is a treatment"),
@@ -291,7 +300,8 @@ fn without_a_graph_what_is_given_is_taken_on_trust() {
     let found = identify(None, &with(Strategy::Adjust(columns("age bmi")))).unwrap();
     assert_eq!(
         found.to_string(),
-        "back-door, adjusting for age and bmi (given by the user, not derived); volume depends on statin only through psa and age"
+        "back-door, adjusting for age and bmi (given by the user, not derived); volume depends on statin \
+         only through psa and age"
     );
     assert_eq!(
         found.bridges,
@@ -312,7 +322,8 @@ fn without_a_graph_what_is_given_is_taken_on_trust() {
     let found = identify(None, &with(Strategy::FrontDoor(columns("bmi")))).unwrap();
     assert_eq!(
         found.to_string(),
-        "front-door through bmi (given by the user, not derived); volume depends on statin only through age and psa"
+        "front-door through bmi (given by the user, not derived); volume depends on statin only through age \
+         and psa"
     );
     for (query, expected) in [
         (

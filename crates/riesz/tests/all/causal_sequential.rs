@@ -1,5 +1,5 @@
-//! Sequential adjustment against enumeration of all sequences of covariate sets, and its g-formula against the
-//! truncated factorisation of random models of binary variables.
+//! Sequential adjustment against enumeration of all sequences of covariate sets, and its g-formula against
+//! the truncated factorisation of random models of binary variables.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Back-door and front-door sets of one study against their definitions, by all subsets and all paths of random graphs.
+//! Back-door and front-door sets of one study against their definitions, by all subsets and all paths of
+//! random graphs.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use riesz::causal::{How, Query, Refusal, Strategy, identify};
 use crate::causal_graph::{Net, Set, below, draw, minimal, name, names, number, subsets};
 use crate::common::Stream;
 
-/// Pearl's back-door criterion, for `given` among it and no effect of a treatment: behind the treatments nothing is open.
+/// Pearl's back-door criterion, for `given` among it and no effect of a treatment: behind the treatments
+/// nothing is open.
 pub fn is_back_door(net: &Net, x: &Set, y: &Set, set: &Set) -> bool {
     set.is_disjoint(&net.descendants(x)) && net.without(&Set::new(), x).separated(x, y, set)
 }

@@ -1,4 +1,5 @@
-//! What is not told is said: treatments that nobody like those asked about had, people whom rows do not tell, draws that say little; and work that is stopped.
+//! What is not told is said: treatments that nobody like those asked about had, people whom rows do not tell,
+//! draws that say little; and work that is stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -70,7 +71,8 @@ fn doses_are_near_for_those_whose_covariates_lead_there() {
     }
 }
 
-/// Those with z above .5 always take the second of three levels, others the first or the second; nobody the third.
+/// Those with z above .5 always take the second of three levels, others the first or the second; nobody the
+/// third.
 #[test]
 fn levels_are_near_where_they_have_a_chance() {
     let (z, mut studies) = studies(120, 5, |z, s| if z > 0.5 || s.uniform() < 0.5 { 1.0 } else { 0.0 });

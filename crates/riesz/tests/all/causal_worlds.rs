@@ -1,5 +1,7 @@
-//! Identification across studies against whole worlds: random graphs of yes-or-no variables with random probabilities, of which every effect is known by the truncated
-//! factorisation, and every study's table by summing. What is said to be identified must come out, whatever the probabilities; what nothing identifies must be refused.
+//! Identification across studies against whole worlds: random graphs of yes-or-no variables with random
+//! probabilities, of which every effect is known by the truncated factorisation, and every study's table by
+//! summing. What is said to be identified must come out, whatever the probabilities; what nothing identifies
+//! must be refused.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +129,8 @@ fn fused(found: &Identification, studies: &[Vec<f64>], dose: usize, outcome: usi
     }
 }
 
-/// Whether any choice of shared columns and of a set identifies the effect in two studies, by definitions alone.
+/// Whether any choice of shared columns and of a set identifies the effect in two studies, by definitions
+/// alone.
 fn some_way(net: &Net, x: &Set, y: usize, studies: &[Set], strategy: &Strategy) -> bool {
     let shared = &(&studies[0] & &studies[1]) - &(x | &[y].into());
     let affected = net.descendants(x);
@@ -168,7 +171,8 @@ fn anything(s: &mut Stream, round: usize, studies: usize) -> Drawn {
     (net, x, y, columns)
 }
 
-/// A chain from the treatment through a column of each bridge to the outcome, and other variables that act on it.
+/// A chain from the treatment through a column of each bridge to the outcome, and other variables that act on
+/// it.
 fn chained(s: &mut Stream, studies: usize) -> Drawn {
     let (length, others) = (studies + 1, 3);
     let mut net = Net {
@@ -250,7 +254,8 @@ fn what_is_identified_comes_out_in_every_world() {
         if !differs.values().all(Set::is_empty) {
             *seen.entry("differing".into()).or_default() += 1;
         }
-        // The first study's world, in which the effect is meant, and the others', which differ where that is said.
+        // The first study's world, in which the effect is meant, and the others', which differ where that is
+        // said.
         let base = tables(&net, &mut s);
         let own: Vec<Tables> = (0..studies)
             .map(|k| {

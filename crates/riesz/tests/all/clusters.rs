@@ -1,4 +1,5 @@
-//! Clusters of comparable items: k-means by enumeration, the algebra of blocks, recovery of what is known, and what must not matter.
+//! Clusters of comparable items: k-means by enumeration, the algebra of blocks, recovery of what is known,
+//! and what must not matter.
 
 use riesz::preference::clusters::{
     Clusterer, Clusters, Count, KMeans, Method, adjusted_rand, embedding, renumbered, singular_vectors,
@@ -61,7 +62,8 @@ fn the_adjusted_rand_index_counts_pairs() {
     assert!((adjusted_rand(&a, &b) - truth).abs() < 1e-12);
 }
 
-/// Rankings within blocks: one pair of equal singular values each, n_c times the standard deviation of the block's utility, and a projector without entries between blocks.
+/// Rankings within blocks: one pair of equal singular values each, n_c times the standard deviation of the
+/// block's utility, and a projector without entries between blocks.
 #[test]
 fn blocks_are_pairs_of_singular_values() {
     let mut s = Stream(8);
@@ -203,7 +205,8 @@ fn what_means_nothing_changes_no_cluster() {
         let found = of(&items, &duels, 1);
         assert_eq!(found, of(&items, &duels, 3));
         assert!(adjusted_rand(&found.labels, &truth) > agreement, "{method:?} {:?}", found.labels);
-        // Singular vectors are white, so k-means has many maxima there, and which is found depends on the order.
+        // Singular vectors are white, so k-means has many maxima there, and which is found depends on the
+        // order.
         if agreement < 0.0 {
             continue;
         }

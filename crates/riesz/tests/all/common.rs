@@ -81,8 +81,9 @@ impl Stream {
 /// A sum of products of one-column kernels, each with its column.
 pub type Terms = Vec<(f64, Vec<(usize, Kernel)>)>;
 
-/// The value of the coalition `s` of `players`, which are lists of columns, from the game's definition: by predictions at hybrid
-/// rows, which know nothing of products, or by the one-column kernels `terms` that the model's kernel is made of.
+/// The value of the coalition `s` of `players`, which are lists of columns, from the game's definition: by
+/// predictions at hybrid rows, which know nothing of products, or by the one-column kernels `terms` that the
+/// model's kernel is made of.
 pub fn value(
     model: &Expansion,
     terms: &Terms,

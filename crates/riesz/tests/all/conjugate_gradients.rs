@@ -1,4 +1,5 @@
-//! Conjugate gradients against the factorisation: values within the proved bounds, whatever the kernel, weights, groups and outputs.
+//! Conjugate gradients against the factorisation: values within the proved bounds, whatever the kernel,
+//! weights, groups and outputs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

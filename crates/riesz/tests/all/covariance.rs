@@ -1,4 +1,5 @@
-//! Covariances of values under a posterior against those of sums over all coalitions, which know nothing of products.
+//! Covariances of values under a posterior against those of sums over all coalitions, which know nothing of
+//! products.
 
 use riesz::explanation::Source;
 use riesz::fit::GaussianProcess;
@@ -167,7 +168,8 @@ fn covariances_are_those_of_sums_over_coalitions() {
     }
 }
 
-/// Where many players take a rule that is not exact: their values sum up to f(x) less its mean, and so do their covariances.
+/// Where many players take a rule that is not exact: their values sum up to f(x) less its mean, and so do
+/// their covariances.
 #[test]
 fn covariances_of_many_players_sum_up() {
     let (mut s, d) = (Stream(5), 40);
@@ -205,7 +207,8 @@ fn what_has_no_covariance_is_refused() {
     assert!(ask(Question::from(point).with_index(pairs)).contains("Beta-Shapley"));
 }
 
-/// Explanations say of each row and output what the joint covariance says of them, whichever rows stand beside.
+/// Explanations say of each row and output what the joint covariance says of them, whichever rows stand
+/// beside.
 #[test]
 fn explanations_say_how_sure_they_are() {
     let mut s = Stream(23);
@@ -307,7 +310,8 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
                 }
             }
             for r in 0..2 {
-                // The sums that stand for coalitions are those that make up the players' values: by inclusion, v of all coalitions.
+                // The sums that stand for coalitions are those that make up the players' values: by
+                // inclusion, v of all coalitions.
                 let (mixtures, weights) = coalitions(&game, &rows.select_rows(&[r]), &players);
                 let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
                 let sums = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();

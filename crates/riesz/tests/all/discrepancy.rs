@@ -1,5 +1,5 @@
-//! MMD² and HSIC against their definitions in plain code, their attributions against enumeration, and the tests' levels against simulated
-//! null hypotheses.
+//! MMD² and HSIC against their definitions in plain code, their attributions against enumeration, and the
+//! tests' levels against simulated null hypotheses.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -110,7 +110,8 @@ pub fn hsic_biased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
     trace / ((n - 1) * (n - 1)) as f64
 }
 
-/// The U-statistic over all ordered quadruples of different rows (Gretton, Bousquet, Smola and Schölkopf 2005, lemma 1).
+/// The U-statistic over all ordered quadruples of different rows (Gretton, Bousquet, Smola and Schölkopf
+/// 2005, lemma 1).
 pub fn hsic_unbiased(k: &[Vec<f64>], l: &[Vec<f64>]) -> f64 {
     let n = k.len();
     let (mut sum, mut count) = (0.0, 0.0);
@@ -227,7 +228,8 @@ fn large_samples_follow_the_definition() {
     }
 }
 
-/// Interaction indices from their definition (Grabisch and Roubens 1999), over all coalitions without the pair.
+/// Interaction indices from their definition (Grabisch and Roubens 1999), over all coalitions without the
+/// pair.
 #[test]
 fn interactions_follow_the_definition() {
     for (seed, d) in [(1, 2), (2, 4), (3, 6)] {
@@ -257,7 +259,8 @@ fn interactions_follow_the_definition() {
             let row: f64 = found.values.row(j).iter().sum();
             assert!((row - attributions.explanation.values[j]).abs() < 1e-12);
         }
-        // Twice the bound of a value for the index, and that of the values that diagonal entries are made from.
+        // Twice the bound of a value for the index, and that of the values that diagonal entries are made
+        // from.
         let of_values = attributions.explanation.certificate().unwrap().bound;
         assert!(found.bound < 1e-9 && found.bound > 2.0 * of_values);
     }
@@ -527,7 +530,8 @@ fn an_aggregated_test_finds_what_one_lengthscale_misses() {
     assert_eq!(many.statistic, many.by_kernel[0].statistic);
 }
 
-/// The witness of one column alone, squared in the RKHS norm, is that column's biased MMD²: checked on a finite sum.
+/// The witness of one column alone, squared in the RKHS norm, is that column's biased MMD²: checked on a
+/// finite sum.
 #[test]
 fn the_witness_is_a_difference_of_means() {
     let mut s = Stream(4);
@@ -543,7 +547,8 @@ fn the_witness_is_a_difference_of_means() {
     assert!(witness(&s.normals(1, 2), &z, Some(&kernel), "x0").is_err());
 }
 
-/// Standard errors of witnesses of normal samples hold the closed form `ℓ (ℓ² + 1)^-½ exp(-(t - μ)²/(2 (ℓ² + 1)))` of the mean of the kernel.
+/// Standard errors of witnesses of normal samples hold the closed form
+/// `ℓ (ℓ² + 1)^-½ exp(-(t - μ)²/(2 (ℓ² + 1)))` of the mean of the kernel.
 #[test]
 fn the_witness_is_within_its_error() {
     let mut s = Stream(41);
@@ -592,7 +597,8 @@ fn levels_of_either_sample_count() {
     assert!((found.statistic - truth).abs() < 1e-14);
 }
 
-/// Unbiased estimates of rows that are alike but for one are 0 in every draw, and that is no fault of the kernel.
+/// Unbiased estimates of rows that are alike but for one are 0 in every draw, and that is no fault of the
+/// kernel.
 #[test]
 fn a_single_odd_row_shows_nothing() {
     let (n, m) = (20, 15);

@@ -294,8 +294,8 @@ fn a_kernel_without_product_form_says_so() {
     );
 }
 
-/// Rows that differ from the baseline in a few of many columns: the others are multiplied into the weights by runs. The
-/// oracle predicts all mixtures of the differing columns.
+/// Rows that differ from the baseline in a few of many columns: the others are multiplied into the weights by
+/// runs. The oracle predicts all mixtures of the differing columns.
 #[test]
 fn sparse_rows_are_enumerated() {
     const D: usize = 61;
@@ -331,8 +331,9 @@ fn sparse_rows_are_enumerated() {
     }
 }
 
-/// Rows and support points with few non-zeros among many columns: where both are zero a Gaussian factor is 1, as without the
-/// column, and nothing is computed. The last factor is not 1 there. The oracle writes the game out.
+/// Rows and support points with few non-zeros among many columns: where both are zero a Gaussian factor is 1,
+/// as without the column, and nothing is computed. The last factor is not 1 there. The oracle writes the game
+/// out.
 #[test]
 fn sparse_support_points_are_enumerated() {
     const D: usize = 61;
@@ -390,7 +391,8 @@ fn constants_are_certified() {
     }
 }
 
-/// Products of unbounded factors that leave the range of doubles on their way and come back: `e^{-800}` times `e^{800}`.
+/// Products of unbounded factors that leave the range of doubles on their way and come back: `e^{-800}` times
+/// `e^{800}`.
 #[test]
 fn products_that_come_back_into_range() {
     let d = 800;

@@ -1,4 +1,5 @@
-//! Variances taken apart, against sums over all rows that independent players can make, and against published closed forms.
+//! Variances taken apart, against sums over all rows that independent players can make, and against published
+//! closed forms.
 
 use riesz::fit::{GaussianProcess, KernelRidge};
 use riesz::global::{Components, Labels, Sage};
@@ -9,7 +10,8 @@ use riesz::{
 
 use crate::common::{Stream, largest_difference, stationary, table, with_threads};
 
-/// All rows that players make who are independent of each other, with their probabilities, and which row of the inputs each player took.
+/// All rows that players make who are independent of each other, with their probabilities, and which row of
+/// the inputs each player took.
 struct Grid {
     rows: Table,
     weights: Vec<f64>,
@@ -60,7 +62,8 @@ fn factorial(k: usize) -> f64 {
     (1..=k).map(|i| i as f64).product()
 }
 
-/// First-order, Shapley and total values of each player by their definitions, from the values of all coalitions.
+/// First-order, Shapley and total values of each player by their definitions, from the values of all
+/// coalitions.
 fn definitions(values: &[f64], p: usize) -> [Vec<f64>; 3] {
     let all = values.len() - 1;
     let first = (0..p).map(|j| values[1 << j]).collect();
@@ -107,7 +110,8 @@ fn close(found: &SobolIndices, o: usize, truth: &[Vec<f64>; 3], variance: f64) {
     assert!(found.explanation.certificate().is_none_or(|c| c.holds));
 }
 
-/// Kernels of one product and of several, factors of all signs, groups, weights and duplicates, two outputs, more points than a tile.
+/// Kernels of one product and of several, factors of all signs, groups, weights and duplicates, two outputs,
+/// more points than a tile.
 #[test]
 fn indices_follow_their_definitions() {
     let mut s = Stream(41);
@@ -208,7 +212,8 @@ fn draws_are_those_of_the_posterior() {
     assert!(Sensitivity::default().draws(&fit.model, &fit.covariance, &inputs, (0, 0)).is_err());
 }
 
-/// Ishigami's function `sin x₁ + a sin² x₂ + b x₃⁴ sin x₁` through a kernel expansion, against its published indices.
+/// Ishigami's function `sin x₁ + a sin² x₂ + b x₃⁴ sin x₁` through a kernel expansion, against its published
+/// indices.
 #[test]
 fn ishigamis_function_has_its_published_indices() {
     use std::f64::consts::PI;
@@ -393,7 +398,8 @@ fn sampled_sage_values_are_within_their_errors() {
     assert!((found.loss - exact.loss).abs() < 1e-15);
 }
 
-/// Squared errors by tables, where orders would be drawn: as by predictions for all coalitions, of a model that is the same but has no tables.
+/// Squared errors by tables, where orders would be drawn: as by predictions for all coalitions, of a model
+/// that is the same but has no tables.
 #[test]
 fn tabulated_sage_values_are_exact() {
     let mut s = Stream(40);
@@ -472,8 +478,9 @@ fn importance_is_a_mean_with_its_error() {
     assert!(one.std_error.is_none() && one.in_order.is_none() && one.interval(0.9).is_none());
 }
 
-/// Each component from means of the model over all rows that independent players make, by inclusion and exclusion; that they sum up to f, have no
-/// mean, and are orthogonal with the variances that Sobol indices say; and posteriors from sums over those rows.
+/// Each component from means of the model over all rows that independent players make, by inclusion and
+/// exclusion; that they sum up to f, have no mean, and are orthogonal with the variances that Sobol indices
+/// say; and posteriors from sums over those rows.
 #[test]
 fn components_follow_their_definition() {
     let mut s = Stream(77);

@@ -1,5 +1,5 @@
-//! Gaussian processes against scikit-learn (fixtures made by `scripts/oracles/gp.py`), and properties that hold
-//! without an oracle.
+//! Gaussian processes against scikit-learn (fixtures made by `scripts/oracles/gp.py`), and properties that
+//! hold without an oracle.
 
 use riesz::fit::{GaussianProcess, GaussianProcessClassifier, KernelRidge, Tune};
 use riesz::kernel::{Periodic, Polynomial, Profile, Stationary};
@@ -166,7 +166,8 @@ fn tuning_reaches_what_scikit_learn_reaches() {
     }
 }
 
-/// A process without pattern to find: the length scale of a column of noise leaves through its bound, and the fit says so.
+/// A process without pattern to find: the length scale of a column of noise leaves through its bound, and the
+/// fit says so.
 #[test]
 fn bounds_that_hold_are_reported_and_fixed_ones_are_kept() {
     let (x, y) = diabetes();
@@ -188,8 +189,8 @@ fn bounds_that_hold_are_reported_and_fixed_ones_are_kept() {
     assert!(matches!(gp.fit(&x, &y), Err(Error::Shape { expected: 12, found: 3, .. })));
 }
 
-/// Values, restarts and parallel sums do not depend on the number of threads, nor on the run; another seed starts
-/// elsewhere.
+/// Values, restarts and parallel sums do not depend on the number of threads, nor on the run; another seed
+/// starts elsewhere.
 #[test]
 fn results_depend_on_the_seed_alone() {
     let (x, y) = diabetes();
@@ -243,7 +244,8 @@ fn evidence_is_in_the_targets_units() {
     assert!((again.log_marginal_likelihood - a.log_marginal_likelihood).abs() < 1e-9);
 }
 
-/// The posterior mean is ridge regression, and the posterior variance at a row what another observation there removes.
+/// The posterior mean is ridge regression, and the posterior variance at a row what another observation there
+/// removes.
 #[test]
 fn mean_is_ridge_and_variance_is_its_update() {
     let (x, y) = diabetes();

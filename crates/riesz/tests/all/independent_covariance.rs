@@ -1,5 +1,5 @@
-//! Covariances of values of independent parts, and of duels, against sums of values of f over all coalitions and all combinations of the parts' rows, and
-//! against draws.
+//! Covariances of values of independent parts, and of duels, against sums of values of f over all coalitions
+//! and all combinations of the parts' rows, and against draws.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -134,7 +134,8 @@ fn truth<'a>(
 }
 
 impl Truth<'_> {
-    /// Every value as a sum of values of f at all combinations of rows; parts that are not read are not mixed.
+    /// Every value as a sum of values of f at all combinations of rows; parts that are not read are not
+    /// mixed.
     fn sums(&self, columns: &[Column], rows: &Table, read: &dyn Fn(usize) -> bool) -> (Table, Sparse) {
         let p = self.players.len();
         let (mut at, mut weights): (Vec<Vec<f64>>, _) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
@@ -187,7 +188,8 @@ fn same(found: &Explanation, truth: &Functionals, posterior: &Posterior<'_>, wha
     }
 }
 
-/// Kernels of one product and of several, of parts and of both; weights, groups within and across parts, columns that are always present, two outputs.
+/// Kernels of one product and of several, of parts and of both; weights, groups within and across parts,
+/// columns that are always present, two outputs.
 #[test]
 fn covariances_are_those_of_all_combinations_of_rows() {
     let mut s = Stream(61);
@@ -351,7 +353,8 @@ fn covariances_of_duels_are_those_of_all_pairs_of_items() {
     }
 }
 
-/// Weights that do not sum to 1 count in those parts of a term alone that it reads, as in values: each term of the kernel is a function of its own.
+/// Weights that do not sum to 1 count in those parts of a term alone that it reads, as in values: each term
+/// of the kernel is a function of its own.
 #[test]
 fn weights_that_are_not_centred_count_where_they_are_read() {
     let own = case([0.7, 1.9], false, gaussian(), 4);
@@ -442,8 +445,8 @@ fn covariances_of_duels_in_contexts() {
     same(&found.select_rows(&[0, 2]), &sums, &own.fit.posterior(), "contexts alone");
 }
 
-/// All pairs of items are one background of the interventional game, which has another engine; and items that are there many times are items with weights,
-/// however many.
+/// All pairs of items are one background of the interventional game, which has another engine; and items that
+/// are there many times are items with weights, however many.
 #[test]
 fn independent_items_are_all_their_pairs() {
     let own = case([0.7, 1.9], false, gaussian(), 6);
@@ -468,7 +471,8 @@ fn independent_items_are_all_their_pairs() {
     }
 }
 
-/// Functions drawn from the posterior are explained one by one, which knows nothing of covariances: a model of as many outputs.
+/// Functions drawn from the posterior are explained one by one, which knows nothing of covariances: a model
+/// of as many outputs.
 #[test]
 fn covariances_are_those_of_draws() {
     let draws = 3000;

@@ -205,7 +205,8 @@ fn pairs_of_many_players() {
     }
 }
 
-/// Means over many background rows that are alike round alike, again and again: against a pair that is a whole number.
+/// Means over many background rows that are alike round alike, again and again: against a pair that is a
+/// whole number.
 #[test]
 fn many_background_rows_are_within_the_bound() {
     let linear = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
@@ -275,7 +276,8 @@ fn triples_of_many_players() {
     }
 }
 
-/// Factors that vanish between the two sides, on both, and whose products leave the range of doubles: what cannot be divided by, against sums by size.
+/// Factors that vanish between the two sides, on both, and whose products leave the range of doubles: what
+/// cannot be divided by, against sums by size.
 #[test]
 fn what_cannot_be_divided_by() {
     let one = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };

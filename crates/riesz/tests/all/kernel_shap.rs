@@ -1,4 +1,5 @@
-//! KernelSHAP of functions: against the exact engines on kernel models, and against known conditional expectations.
+//! KernelSHAP of functions: against the exact engines on kernel models, and against known conditional
+//! expectations.
 
 use std::sync::atomic::AtomicBool;
 
@@ -53,7 +54,8 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
             Game::Observational { reference: background.clone(), conditional: conditioning.into() },
         ];
         for game in ways {
-            // An intercept is not smoothed away, whether it is known or not: both games agree for a model without one.
+            // An intercept is not smoothed away, whether it is known or not: both games agree for a model
+            // without one.
             let plain = Expansion { intercept: vec![0.0; 2], ..model.clone() };
             let model = if matches!(game, Game::Interventional { .. }) { &model } else { &plain };
             let expected = Explainer::new(model, about(&game, &groups)).unwrap().explain(&rows).unwrap();
@@ -72,8 +74,8 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
     }
 }
 
-/// The embedding's weights, around the mean: `v(S) = mean + Σ_b W_b (f(x_S, b) - mean)`, which is the observational game of
-/// the function less its mean.
+/// The embedding's weights, around the mean: `v(S) = mean + Σ_b W_b (f(x_S, b) - mean)`, which is the
+/// observational game of the function less its mean.
 #[test]
 fn an_embedding_weighs_the_reference() {
     let model = model(Kernel::gaussian(&[1.2; 4]), 12, 4);
@@ -99,7 +101,8 @@ fn an_embedding_weighs_the_reference() {
             vec![0.0],
         )
         .unwrap();
-        // A coefficient whose constant kernel makes up the rest: Σ coef of the constant is then intercept - mean.
+        // A coefficient whose constant kernel makes up the rest: Σ coef of the constant is then intercept -
+        // mean.
         let total: f64 = one.coef.column(0).iter().sum();
         let mut coef = one.coef.column(0);
         let far = Table::from_rows(&[[1e6, 1e6, 1e6, 1e6]]).unwrap();
@@ -188,7 +191,8 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
     assert!(means.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 0.02), "{means:?} {truth:?}");
 }
 
-/// A hundred draws of an event that few of them show, or none: then not even its size is known, and 1 is allowed for.
+/// A hundred draws of an event that few of them show, or none: then not even its size is known, and 1 is
+/// allowed for.
 #[test]
 fn rare_events_are_covered() {
     let (reference, mean, covariance) = normal_sample();
@@ -244,7 +248,8 @@ fn upper_tail(z: f64) -> f64 {
     sum * step / 3.0 / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// The base value rounds too: where answers at the background are large and those at mixtures small, it is all that there is.
+/// The base value rounds too: where answers at the background are large and those at mixtures small, it is
+/// all that there is.
 #[test]
 fn answers_at_the_background_are_in_the_bound() {
     for (d, n) in [(2, 7), (3, 13), (4, 100), (5, 997)] {

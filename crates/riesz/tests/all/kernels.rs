@@ -1,4 +1,5 @@
-//! What every registered factor promises, on random parameters and tables. A new factor is tested here by being registered.
+//! What every registered factor promises, on random parameters and tables. A new factor is tested here by
+//! being registered.
 
 use std::path::{Path, PathBuf};
 
@@ -196,7 +197,8 @@ fn parameters_are_the_arguments() {
     }
 }
 
-/// A factor that says that it is a product or a sum over its columns is that of the factors of one column each.
+/// A factor that says that it is a product or a sum over its columns is that of the factors of one column
+/// each.
 #[test]
 fn structures_are_honest() {
     let mut seen = Vec::new();
@@ -433,7 +435,8 @@ fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// Adding a factor touches its file and the registry: nothing else takes kinds of factors apart, or lists them.
+/// Adding a factor touches its file and the registry: nothing else takes kinds of factors apart, or lists
+/// them.
 #[test]
 fn a_factor_is_one_file_and_one_line() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

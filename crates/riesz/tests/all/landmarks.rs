@@ -49,9 +49,10 @@ fn held(full: &[f64], found: &[f64], sd: &[f64]) -> (f64, f64) {
     ((off.iter().map(|v| v * v).sum::<f64>() / n).sqrt(), within as f64 / n)
 }
 
-/// Over smooth and rough functions, few and many columns, weak and strong ridges: of predictions and of Shapley values most are
-/// within the 95 % intervals in every case, and 95 % on average; and distances are of the size that was estimated, or less where
-/// fits converge fast, while they differ by a factor of forty from case to case.
+/// Over smooth and rough functions, few and many columns, weak and strong ridges: of predictions and of
+/// Shapley values most are within the 95 % intervals in every case, and 95 % on average; and distances are of
+/// the size that was estimated, or less where fits converge fast, while they differ by a factor of forty from
+/// case to case.
 #[test]
 fn what_landmarks_leave_out_is_covered() {
     let case = |columns, lengthscale, ridge, landmarks, noise, weighted| Case {
@@ -209,8 +210,8 @@ fn what_landmarks_leave_out_of_classes_is_covered() {
     assert!(ratios.iter().all(|ratio| (0.05..1.6).contains(ratio)), "{ratios:?}");
 }
 
-/// The same of the mean of a Gaussian process, against that of the process of all rows, from which it diverges no more than is said: a
-/// mean is within `√(2 KL)` of its deviations.
+/// The same of the mean of a Gaussian process, against that of the process of all rows, from which it
+/// diverges no more than is said: a mean is within `√(2 KL)` of its deviations.
 #[test]
 fn what_landmarks_leave_out_of_a_process_is_known() {
     let mut ratios = Vec::new();
@@ -240,7 +241,8 @@ fn what_landmarks_leave_out_of_a_process_is_known() {
     assert!(ratios.iter().all(|ratio| (0.1..1.6).contains(ratio)), "{ratios:?}");
 }
 
-/// Conjugate gradients say of what landmarks leave out about what the direct solution does, by a sample of the rows.
+/// Conjugate gradients say of what landmarks leave out about what the direct solution does, by a sample of
+/// the rows.
 #[test]
 fn what_landmarks_leave_out_of_gradients_is_covered() {
     let mut all = Vec::new();

@@ -1,4 +1,5 @@
-//! LIBSVM model files: real ones (made by `scripts/oracles/svm.py`), round trips, and whatever else may come in.
+//! LIBSVM model files: real ones (made by `scripts/oracles/svm.py`), round trips, and whatever else may come
+//! in.
 
 use proptest::prelude::*;
 use riesz::fit::{SupportVectorClassifier, SupportVectorRegressor};
@@ -60,8 +61,8 @@ fn files_of_libsvm_decide_as_libsvm() {
 
 #[test]
 fn labels_keep_libsvms_meaning() {
-    let two = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho -0.5\nlabel 1 -1\nnr_sv 1 1\nSV\n\
-               1e0 1:+1 \n-1 2:.5\n\n";
+    let two = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho -0.5\nlabel 1 -1\nnr_sv 1 \
+               1\nSV\n1e0 1:+1 \n-1 2:.5\n\n";
     let model = read(two.as_bytes(), None).unwrap();
     assert_eq!(model.classes, ["-1", "1"]);
     assert_eq!(model.output_names, ["1 vs -1"]);
@@ -294,7 +295,8 @@ proptest! {
         prop_assert_eq!(write(&again).unwrap().replace("svm_type nu_svc", "svm_type c_svc"), text);
     }
 
-    /// Cut, overwritten, repeated and shuffled files: an answer or an error, never a panic, never much memory.
+    /// Cut, overwritten, repeated and shuffled files: an answer or an error, never a panic, never much
+    /// memory.
     #[test]
     fn damaged_files_never_panic(
         file in 0..FILES.len(),

@@ -1,5 +1,5 @@
-//! What LIBSVM's files say beside the machine: probabilities, sigmoid kernels and svm-scale's ranges, against LIBSVM's own
-//! numbers (`scripts/oracles/libsvm_files.py`) and enumeration.
+//! What LIBSVM's files say beside the machine: probabilities, sigmoid kernels and svm-scale's ranges, against
+//! LIBSVM's own numbers (`scripts/oracles/libsvm_files.py`) and enumeration.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Kernel logistic regression against scikit-learn and scipy (fixtures made by `scripts/oracles/logistic.py`), and
-//! against its own optimality conditions.
+//! Kernel logistic regression against scikit-learn and scipy (fixtures made by
+//! `scripts/oracles/logistic.py`), and against its own optimality conditions.
 
 use proptest::prelude::*;
 use riesz::fit::{ClassWeight, KernelLogisticRegression, KlrFit};
@@ -48,8 +48,8 @@ fn agrees_with_scikit_learn_and_scipy() {
     }
 }
 
-/// Largest violation of `ridge · α = w ([row is of the class] - p)` and of `Σ α = 0`, with p from the model's own
-/// predictions and probabilities; relative to the largest `ridge · |α|`.
+/// Largest violation of `ridge · α = w ([row is of the class] - p)` and of `Σ α = 0`, with p from the model's
+/// own predictions and probabilities; relative to the largest `ridge · |α|`.
 fn violation(fit: &KlrFit, x: &Table, labels: &[usize], weight: &[f64], ridge: f64, intercept: bool) -> f64 {
     let model = &fit.model;
     let outputs = model.predict(x).unwrap();
@@ -91,7 +91,8 @@ fn some_kernel(which: usize) -> Kernel {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Necessary and sufficient for the optimum, over 9 decades of ridges, with duplicate rows and any labels.
+    /// Necessary and sufficient for the optimum, over 9 decades of ridges, with duplicate rows and any
+    /// labels.
     #[test]
     fn the_optimality_condition_holds(
         rows in points(40),
@@ -119,8 +120,8 @@ proptest! {
     }
 }
 
-/// Central differences of the objective, written down once more from predictions, vanish in every coefficient and
-/// intercept; and away from the optimum they are `-K (w(y - p) - ridge α)`.
+/// Central differences of the objective, written down once more from predictions, vanish in every coefficient
+/// and intercept; and away from the optimum they are `-K (w(y - p) - ridge α)`.
 #[test]
 fn finite_differences_of_the_objective_vanish() {
     let rows: Vec<[f64; 2]> = (0..14).map(|i| [(i as f64).sin(), (i as f64 * 0.7).cos()]).collect();
@@ -181,7 +182,8 @@ fn separable_classes_converge() {
     }
 }
 
-/// Few rows of very different weights and one far out: Newton's method without damping diverges on some of these.
+/// Few rows of very different weights and one far out: Newton's method without damping diverges on some of
+/// these.
 #[test]
 fn any_start_is_good() {
     for seed in 0..400_usize {

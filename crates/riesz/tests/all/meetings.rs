@@ -1,5 +1,5 @@
-//! What duels have besides two items, against dense formulas, quadrature, differences, and what must not matter: sides and abilities, contexts, ties, bags,
-//! the bound.
+//! What duels have besides two items, against dense formulas, quadrature, differences, and what must not
+//! matter: sides and abilities, contexts, ties, bags, the bound.
 
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, Side};
@@ -79,7 +79,8 @@ impl Case {
             + prior.generalised * (k(l, a) * k(r, b) - k(l, b) * k(r, a))
     }
 
-    /// Log likelihood of a duel and two derivatives: exact for half wins, by differences of the three cases with a margin.
+    /// Log likelihood of a duel and two derivatives: exact for half wins, by differences of the three cases
+    /// with a margin.
     fn likelihood(&self, i: usize, g: f64, margin: Option<f64>) -> [f64; 3] {
         let (y, w) = (self.outcome[i], self.weight[i]);
         let Some(m) = margin else {
@@ -126,7 +127,8 @@ impl Case {
         (alpha, curves, value)
     }
 
-    /// Compares a fit with conditioning on the duels one by one, whose covariance, cross covariances with what is asked, and prior variances are given.
+    /// Compares a fit with conditioning on the duels one by one, whose covariance, cross covariances with
+    /// what is asked, and prior variances are given.
     fn conditioned(
         &self,
         fit: &PreferenceFit,
@@ -265,7 +267,8 @@ fn contexts_multiply_the_prior() {
     assert!((value - none.log_marginal_likelihood).abs() < 1e-9);
 }
 
-/// Rao and Kupper's three outcomes, their evidence, and probabilities that are averages over the posterior; files keep the margin.
+/// Rao and Kupper's three outcomes, their evidence, and probabilities that are averages over the posterior;
+/// files keep the margin.
 #[test]
 fn ties_can_be_outcomes() {
     let case = case(7, 50, 12);
@@ -390,7 +393,8 @@ fn bags_are_means_over_members() {
     assert_eq!((&a.model.points, a.model.coef.data()), (&b.model.points, b.model.coef.data()));
 }
 
-/// Below the exact evidence by quadrature, equal to the expectation that it stands for, and the largest of its kind.
+/// Below the exact evidence by quadrature, equal to the expectation that it stands for, and the largest of
+/// its kind.
 #[test]
 fn the_bound_is_one() {
     let items = Stream(3).normals(4, 2);
@@ -426,7 +430,8 @@ fn the_bound_is_one() {
         let exact = (sum / total).ln();
         let near = laplace.fit(&items, &duels).unwrap().log_marginal_likelihood;
         assert!(found < exact && found > exact - 0.4, "{found} {exact} {near}");
-        // The expectation of the bounded likelihood under q = N(m, V), less KL(q | prior), with V = (K⁻¹ + 2Λ)⁻¹ at the fixed point, found anew here.
+        // The expectation of the bounded likelihood under q = N(m, V), less KL(q | prior), with V = (K⁻¹ +
+        // 2Λ)⁻¹ at the fixed point, found anew here.
         let km = Mat::from_fn(2, 2, |i, j| k[i][j]);
         let half = |i: usize| case.weight[i] * (case.outcome[i] - 0.5);
         let mut c = [1.0, 1.0];
@@ -528,7 +533,8 @@ fn gradients_of_all_numbers_are_differences() {
     }
 }
 
-/// Whether repeats are written or counted changes nothing, whatever the likelihood and the inference; nor does the order of sides.
+/// Whether repeats are written or counted changes nothing, whatever the likelihood and the inference; nor
+/// does the order of sides.
 #[test]
 fn merging_loses_nothing() {
     let case = case(6, 40, 30);
@@ -559,7 +565,8 @@ fn merging_loses_nothing() {
     }
 }
 
-/// What is tuned ends where the data are from: an advantage of the side at home, and a context that turns duels around.
+/// What is tuned ends where the data are from: an advantage of the side at home, and a context that turns
+/// duels around.
 #[test]
 fn tuning_finds_sides_and_contexts() {
     let mut s = Stream(9);

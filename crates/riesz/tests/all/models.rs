@@ -1,4 +1,5 @@
-//! Every kind of model, from the registry: settings and inputs are used or refused by name, and the fit by name is the estimator's.
+//! Every kind of model, from the registry: settings and inputs are used or refused by name, and the fit by
+//! name is the estimator's.
 
 use riesz::fit::selection::{
     Axis, ClassScore, cross_validate, cross_validate_classes, folds, stratified_folds,

@@ -43,7 +43,8 @@ fn laplacian(j: usize, u: f64, v: f64) -> f64 {
     (-(u - v).abs() / (1.1 + 0.1 * j as f64)).exp()
 }
 
-/// The model's kernel as products of factors with a scale, each over some columns; and what is conditioned with.
+/// The model's kernel as products of factors with a scale, each over some columns; and what is conditioned
+/// with.
 struct Truth {
     terms: Vec<(f64, Vec<(usize, Factor)>)>,
     condition: Factor,
@@ -88,7 +89,8 @@ struct Setting<'a> {
     centred: bool,
 }
 
-/// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f, or around the mean of f.
+/// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f, or
+/// around the mean of f.
 fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
     let Setting { model, truth, alike, reference, w, ridge, centred } = *setting;
     let f = |row: &[f64]| -> f64 {
@@ -328,8 +330,8 @@ fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
     ]
 }
 
-/// As published for kernels that are no product (equation C.5): conditioned by their own family over the columns that are given, and
-/// shrunk towards the intercept unless it is centred.
+/// As published for kernels that are no product (equation C.5): conditioned by their own family over the
+/// columns that are given, and shrunk towards the intercept unless it is centred.
 #[test]
 fn kernels_are_conditioned_by_their_own_family() {
     let d = 4;
@@ -400,8 +402,8 @@ fn kernels_are_conditioned_by_their_own_family() {
     }
 }
 
-/// For one product of factors its own family is leaving factors out, whatever its scale; for a sum of products it is the sum over the columns
-/// that are given, whose weights average the absent factors of each.
+/// For one product of factors its own family is leaving factors out, whatever its scale; for a sum of
+/// products it is the sum over the columns that are given, whose weights average the absent factors of each.
 #[test]
 fn the_family_of_products_is_products() {
     let d = 3;
@@ -462,8 +464,8 @@ fn the_family_of_products_is_products() {
     assert!(refused.contains("here it is one product of factors"), "{refused}");
 }
 
-/// With independent columns it nears the interventional game as the reference grows, with a huge ridge proper coalitions are
-/// worth only the intercept.
+/// With independent columns it nears the interventional game as the reference grows, with a huge ridge proper
+/// coalitions are worth only the intercept.
 #[test]
 fn the_limits_are_those_known() {
     let d = 3;
@@ -569,7 +571,8 @@ fn what_is_wrong_is_said() {
     assert!(tiny.unwrap_err().to_string().contains("raise the ridge"));
 }
 
-/// With every reference row a landmark nothing is lost; with fewer, and with random features, the more the nearer.
+/// With every reference row a landmark nothing is lost; with fewer, and with random features, the more the
+/// nearer.
 #[test]
 fn approximations_near_the_whole() {
     let d = 3;
@@ -688,7 +691,8 @@ fn approximations_take_the_reference_block_by_block() {
     assert!(largest_difference(&explain(&once), &explain(&many)) < 1e-9);
 }
 
-/// What the bound has to hold for: rows far from everything, one player, weights that are nearly nothing, constants.
+/// What the bound has to hold for: rows far from everything, one player, weights that are nearly nothing,
+/// constants.
 #[test]
 fn the_bound_holds_at_the_edges() {
     let d = 3;

@@ -1,4 +1,5 @@
-//! Covariances of observational values against sums over all coalitions, with weights of the reference rows from plain formulas, and against draws.
+//! Covariances of observational values against sums over all coalitions, with weights of the reference rows
+//! from plain formulas, and against draws.
 
 use riesz::attribution::coalitions::Budget;
 use riesz::explanation::Source;
@@ -99,7 +100,8 @@ impl Truth<'_> {
     }
 }
 
-/// Kernels of one product, of several and of none; weights, groups, another conditioning kernel, centred or not, two outputs.
+/// Kernels of one product, of several and of none; weights, groups, another conditioning kernel, centred or
+/// not, two outputs.
 #[test]
 fn covariances_are_those_of_sums_over_coalitions() {
     let mut s = Stream(41);
@@ -154,7 +156,8 @@ fn covariances_are_those_of_sums_over_coalitions() {
                 close(&found.prior, &truth.prior, &what);
                 close(&found.columns, &truth.columns, &what);
                 assert!(found.constants.iter().all(|c| *c == 0.0));
-                // The means are the values, and explanations say of each row what the joint covariance says of it.
+                // The means are the values, and explanations say of each row what the joint covariance says
+                // of it.
                 let explained = explainer.explain(&rows).unwrap();
                 explained.validate().unwrap();
                 assert_eq!(explained.uncertainty.as_ref().unwrap().source, Some(Source::Posterior));
@@ -177,7 +180,8 @@ fn covariances_are_those_of_sums_over_coalitions() {
     }
 }
 
-/// Functions drawn from a Gaussian process are explained one by one, which knows nothing of covariances: a model of as many outputs.
+/// Functions drawn from a Gaussian process are explained one by one, which knows nothing of covariances: a
+/// model of as many outputs.
 #[test]
 fn covariances_are_those_of_draws() {
     let mut s = Stream(43);

@@ -1,5 +1,5 @@
-//! Tests by orthogonal factors: against their definition in plain code, and by simulation: no feature hides another, and those that are
-//! alike are not named.
+//! Tests by orthogonal factors: against their definition in plain code, and by simulation: no feature hides
+//! another, and those that are alike are not named.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -30,7 +30,8 @@ fn centred(all: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centred {
         let means: Vec<f64> = k.iter().map(|row| row.iter().sum::<f64>() / n as f64).collect();
         let mean = means.iter().sum::<f64>() / n as f64;
         let spread = (0..n).map(|i| k[i][i]).sum::<f64>() / n as f64 - mean;
-        // A factor of a column that is the same in all rows, which few rows of levels can be, is 0 when it is centred.
+        // A factor of a column that is the same in all rows, which few rows of levels can be, is 0 when it is
+        // centred.
         let spread = if spread < 1e-14 { f64::INFINITY } else { spread };
         Some(
             (0..n)
@@ -172,7 +173,8 @@ proptest! {
     }
 }
 
-/// The share of p-values up to .05, feature by feature: of values, and of features alone; and of what only three or more show.
+/// The share of p-values up to .05, feature by feature: of values, and of features alone; and of what only
+/// three or more show.
 fn power(
     runs: u64,
     d: usize,
@@ -220,7 +222,8 @@ fn tie(row: &mut [f64; 4], j: usize, l: usize, by: f64) {
     row[l] = by * row[j] + (1.0 - by * by).sqrt() * row[l];
 }
 
-/// x0 differs strongly and x1 weakly: with the published factors and short length scales x1 is never found, though it alone often is.
+/// x0 differs strongly and x1 weakly: with the published factors and short length scales x1 is never found,
+/// though it alone often is.
 #[test]
 fn a_strong_feature_does_not_hide_a_weak_one() {
     let draw = |s: &mut Stream| {
@@ -242,7 +245,8 @@ fn a_strong_feature_does_not_hide_a_weak_one() {
     assert!(values[1] < 0.05, "{values:?}");
 }
 
-/// Samples that differ in a dependence alone: no feature shows it alone, both have it, and those that stand by do not.
+/// Samples that differ in a dependence alone: no feature shows it alone, both have it, and those that stand
+/// by do not.
 #[test]
 fn a_difference_in_dependence_is_found() {
     let draw = |s: &mut Stream| [changed(s, |row| tie(row, 0, 1, 0.8)), changed(s, |_| ())];
@@ -319,7 +323,8 @@ fn what_has_nothing_to_be_centred() {
     assert_eq!((found.explanation.values[1], found.significance.unwrap().pvalues[1]), (0.0, 1.0));
     assert_eq!(found.beyond, None);
 
-    // Joined by a polynomial: one factor if both columns are one player; without attributions the kernel as it is.
+    // Joined by a polynomial: one factor if both columns are one player; without attributions the kernel as
+    // it is.
     let (center, scale) = (vec![0.0; 2], vec![1.0; 2]);
     let joint: Kernel =
         Polynomial { columns: vec![0, 1], center, scale, gamma: 1.0, coef0: 1.0, degree: 2 }.into();
@@ -356,14 +361,16 @@ fn offsets_do_not_take_the_power() {
     }
 }
 
-/// p-values up to .01 of true null hypotheses are at most as many as three standard deviations of the binomial distribution allow.
+/// p-values up to .01 of true null hypotheses are at most as many as three standard deviations of the
+/// binomial distribution allow.
 fn rarely(runs: u64, run: impl Fn(u64) -> f64) {
     let rejected = (0..runs).filter(|&seed| run(seed) <= 0.01).count() as f64;
     let most = 0.01 * runs as f64 + 3.0 * (0.01 * 0.99 * runs as f64).sqrt();
     assert!(rejected <= most, "{rejected} of {runs}");
 }
 
-/// Samples of very different sizes, in which most relabellings tie: weights of few rows must not be differences of weights of many.
+/// Samples of very different sizes, in which most relabellings tie: weights of few rows must not be
+/// differences of weights of many.
 #[test]
 fn a_sample_of_two_among_hundreds() {
     let coin = |n: usize, s: &mut Stream| {
@@ -415,7 +422,8 @@ fn an_aggregated_test_of_six_rows_keeps_its_level() {
     }
 }
 
-/// The weights of HSIC, kernels centred, lose to rounding what the bound must know: against one without cancellation.
+/// The weights of HSIC, kernels centred, lose to rounding what the bound must know: against one without
+/// cancellation.
 #[test]
 fn the_bound_knows_what_centring_loses() {
     for seed in 0..50 {

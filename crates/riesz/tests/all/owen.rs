@@ -1,4 +1,5 @@
-//! Owen values against their definition: means over the orders in which the members of every union come one after the other.
+//! Owen values against their definition: means over the orders in which the members of every union come one
+//! after the other.
 
 use proptest::prelude::*;
 use riesz::{Background, Exactness, Explainer, Game, Index, Question, Union};
@@ -143,7 +144,8 @@ proptest! {
     }
 }
 
-/// With few players and many background rows, where coalitions are tabulated: the mean of the games against single rows, which are not.
+/// With few players and many background rows, where coalitions are tabulated: the mean of the games against
+/// single rows, which are not.
 #[test]
 fn tables_share_out_by_levels() {
     for (d, unions) in [

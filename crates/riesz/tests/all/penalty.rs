@@ -73,7 +73,8 @@ fn ridge_is_the_closed_form() {
     }
 }
 
-/// At the optimum of `Σ w loss + ridge/2 αᵀKα + (strength/n) ‖Zᵀα‖²` the gradient is zero: `K (p - y) + ridge Kα + 2 (strength/n) Z Zᵀ α`.
+/// At the optimum of `Σ w loss + ridge/2 αᵀKα + (strength/n) ‖Zᵀα‖²` the gradient is zero:
+/// `K (p - y) + ridge Kα + 2 (strength/n) Z Zᵀ α`.
 #[test]
 fn logistic_regression_meets_its_optimality_conditions() {
     let x = table(0, 40, 3);
@@ -155,7 +156,8 @@ fn what_is_wrong_is_said() {
     assert!((again[(0, 0)] - again[(1, 0)]).abs() < 1e-12 && Cholesky::new(kernel().gram(&x), "k").is_ok());
 }
 
-/// A path from one strength to the next takes fewer steps than as many fits from zero, and ends at the same models.
+/// A path from one strength to the next takes fewer steps than as many fits from zero, and ends at the same
+/// models.
 #[test]
 fn logistic_paths_start_where_they_were() {
     let x = table(0, 60, 3);
@@ -191,8 +193,8 @@ fn logistic_paths_start_where_they_were() {
     }
 }
 
-/// Beyond 16 players the observational functional is estimated: with all coalitions it is exact, with more of them nearer, and
-/// nearly unbiased over seeds.
+/// Beyond 16 players the observational functional is estimated: with all coalitions it is exact, with more of
+/// them nearer, and nearly unbiased over seeds.
 #[test]
 fn sampled_functionals_converge_to_the_exact_one() {
     let (d, n) = (17, 5);
@@ -247,7 +249,8 @@ fn sampled_functionals_converge_to_the_exact_one() {
     assert!(estimator.fit(&x, &y).unwrap().model.card.iter().all(|fact| fact.name != "penalty"));
 }
 
-/// Landmarks and random features take the place of all reference rows: with all rows as landmarks nothing changes.
+/// Landmarks and random features take the place of all reference rows: with all rows as landmarks nothing
+/// changes.
 #[test]
 fn penalties_are_learnt_through_landmarks() {
     let x = table(0, 40, 3);

@@ -183,7 +183,8 @@ fn orders_are_never_few() {
     }
 }
 
-/// Most orders show nothing but the first column at work: that they agree is no proof that the others have no part.
+/// Most orders show nothing but the first column at work: that they agree is no proof that the others have no
+/// part.
 #[test]
 fn orders_that_agree_prove_nothing() {
     let d = 30;

@@ -1,4 +1,5 @@
-//! Posteriors against textbook formulas in plain loops, and samples against the covariance they are drawn from.
+//! Posteriors against textbook formulas in plain loops, and samples against the covariance they are drawn
+//! from.
 
 use riesz::fit::{GaussianProcess, GaussianProcessClassifier, GpFit, Tune};
 use riesz::kernel::{Linear, Profile};
@@ -73,8 +74,8 @@ fn gap(found: &Matrix, expected: &Dense) -> f64 {
     found.data().iter().zip(expected.concat()).fold(0.0_f64, |a, (f, e)| a.max((f - e).abs())) / largest
 }
 
-/// Overlapping sums of 300 rows, so that more than one block of rows counts: a total, means, a difference, a row that counts
-/// twice, one row.
+/// Overlapping sums of 300 rows, so that more than one block of rows counts: a total, means, a difference, a
+/// row that counts twice, one row.
 fn operator(n: usize) -> Sparse {
     let mut columns: Vec<Vec<(usize, f64)>> = vec![
         (0..n).map(|i| (i, 1.0 / n as f64)).collect(),
@@ -206,7 +207,8 @@ fn the_gradient_for_sums_is_a_difference() {
     }
 }
 
-/// The identity as an operator is no operator, and sums over equal rows are one row whose noise is divided by their number.
+/// The identity as an operator is no operator, and sums over equal rows are one row whose noise is divided by
+/// their number.
 #[test]
 fn sums_of_single_and_of_equal_rows_are_regression() {
     let (x, new) = (rows(30, 0.3), rows(20, 4.0));
@@ -267,7 +269,8 @@ fn operators_that_do_not_fit_are_refused() {
     assert!(Sparse::new(5, vec![], vec![], vec![]).is_err());
 }
 
-/// The same Q as a factor, as a factor of its inverse and as a matrix; and a Q that takes nothing away but adds.
+/// The same Q as a factor, as a factor of its inverse and as a matrix; and a Q that takes nothing away but
+/// adds.
 #[test]
 fn every_form_of_a_matrix_is_the_matrix() {
     let (x, new) = (rows(25, 0.3), rows(140, 4.0));
@@ -316,7 +319,8 @@ fn every_form_of_a_matrix_is_the_matrix() {
     assert!(pairs.into_iter().all(|((prior, added), first)| (4.0 * prior - added - first).abs() < 1e-11));
 }
 
-/// Laplace's posterior covariance is that of a regression with noise `1/π(1 - π)` (Rasmussen and Williams 2006, equation 3.24).
+/// Laplace's posterior covariance is that of a regression with noise `1/π(1 - π)` (Rasmussen and Williams
+/// 2006, equation 3.24).
 #[test]
 fn laplaces_posterior_is_a_regression() {
     let (x, new) = (rows(25, 0.3), rows(9, 4.0));
@@ -382,7 +386,8 @@ fn samples_have_the_posterior_distribution() {
     assert_ne!(with(1, 7), with(1, 8));
 }
 
-/// Nothing is left to draw from: at rows observed without noise, and where the prior itself is 0. The jitter says so.
+/// Nothing is left to draw from: at rows observed without noise, and where the prior itself is 0. The jitter
+/// says so.
 #[test]
 fn draws_of_what_is_known_are_what_is_known() {
     let x = rows(12, 0.3);
@@ -404,8 +409,8 @@ fn draws_of_what_is_known_are_what_is_known() {
     assert!(samples.values[0].data().iter().all(|v| v.abs() < 1e-90));
 }
 
-/// The class is the one that is most probable on average, which need not be the one with the largest mean; a model alone does
-/// not say it.
+/// The class is the one that is most probable on average, which need not be the one with the largest mean; a
+/// model alone does not say it.
 #[test]
 fn classes_are_averaged_over_the_posterior() {
     let points = Table::from_rows(&[[0.0]]).unwrap();

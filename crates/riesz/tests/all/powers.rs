@@ -1,6 +1,7 @@
 //! Games of polynomial kernels over columns of several players, against predictions for all coalitions.
 //!
-//! The oracle knows nothing of powers: it predicts rows that are mixed of the explained one and of background rows.
+//! The oracle knows nothing of powers: it predicts rows that are mixed of the explained one and of background
+//! rows.
 
 use proptest::prelude::*;
 use riesz::kernel::Polynomial;
@@ -55,7 +56,8 @@ pub fn game(case: &Case, name: &str) -> Game {
     }
 }
 
-/// The worth of a coalition: by output, the mean prediction of rows whose absent players take background rows, together or each its own.
+/// The worth of a coalition: by output, the mean prediction of rows whose absent players take background
+/// rows, together or each its own.
 pub fn worth(case: &Case, name: &str, x: &[f64], players: &[Vec<usize>], present: &[bool]) -> Vec<f64> {
     let weights = [0.5, 1.0, 0.25].map(|w| w / 1.75);
     let count = if name == "baseline" { 1 } else { 3 };
@@ -200,7 +202,8 @@ fn many_columns_and_high_degrees() {
     }
 }
 
-/// Rows of whole numbers, whose games are sums of whole numbers: to the last digits, where what is added up cancels.
+/// Rows of whole numbers, whose games are sums of whole numbers: to the last digits, where what is added up
+/// cancels.
 #[test]
 fn bounds_hold_for_whole_numbers() {
     let mut s = Stream(3);

@@ -107,7 +107,8 @@ fn processes() -> Vec<PreferenceProcess> {
         .collect()
 }
 
-/// Mean, variance and evidence against conditioning by definition, duel by duel: merging repeats and ties loses nothing.
+/// Mean, variance and evidence against conditioning by definition, duel by duel: merging repeats and ties
+/// loses nothing.
 #[test]
 fn fits_are_laplaces_approximation() {
     let case = case(12, 40, 3);
@@ -238,7 +239,8 @@ fn the_evidence_says_whether_there_is_a_ranking() {
     }
 }
 
-/// Where tuning ends, the slopes of the evidence and of the weak priors, which are normal around the start, cancel.
+/// Where tuning ends, the slopes of the evidence and of the weak priors, which are normal around the start,
+/// cancel.
 #[test]
 fn tuning_ends_where_evidence_and_weak_priors_are_level() {
     let case = case(15, 60, 8);
@@ -256,7 +258,8 @@ fn tuning_ends_where_evidence_and_weak_priors_are_level() {
     }
 }
 
-/// Without noise large shares are likely, and rounding of so large a covariance leaves slopes above the tolerance that Newton's method has for others.
+/// Without noise large shares are likely, and rounding of so large a covariance leaves slopes above the
+/// tolerance that Newton's method has for others.
 #[test]
 fn large_shares_have_a_mode() {
     let items = Stream(6).normals(12, 2);
@@ -287,7 +290,8 @@ fn large_shares_have_a_mode() {
     }
 }
 
-/// Players are columns of both items; values change their sign with the sides, to the bit, and are those of all coalitions.
+/// Players are columns of both items; values change their sign with the sides, to the bit, and are those of
+/// all coalitions.
 #[test]
 fn duels_are_explained_by_games_of_wide_rows() {
     let case = case(12, 40, 3);
@@ -328,7 +332,8 @@ fn duels_are_explained_by_games_of_wide_rows() {
     }
 }
 
-/// How sure values of a duel are, against all coalitions' covariance under the posterior of the log odds, which is known of any rows.
+/// How sure values of a duel are, against all coalitions' covariance under the posterior of the log odds,
+/// which is known of any rows.
 #[test]
 fn covariances_of_values_are_those_of_sums() {
     let case = case(12, 40, 3);

@@ -272,7 +272,8 @@ fn contexts_are_players_or_not() {
     assert_eq!(found.base_values[0], -found.base_values[1]);
 }
 
-/// Players in groups, other indices, and the general game of parts against all combinations of rows as one background.
+/// Players in groups, other indices, and the general game of parts against all combinations of rows as one
+/// background.
 #[test]
 fn parts_are_all_combinations_of_their_rows() {
     let (items, fit) = fit(0.7, 1.9, 7);
@@ -306,7 +307,8 @@ fn parts_are_all_combinations_of_their_rows() {
     }
 }
 
-/// Of many items and players portions of pairs are drawn: within their standard errors, and exact where all are.
+/// Of many items and players portions of pairs are drawn: within their standard errors, and exact where all
+/// are.
 #[test]
 fn portions_of_pairs_estimate_all() {
     let mut s = Stream(11);
@@ -347,8 +349,9 @@ fn portions_of_pairs_estimate_all() {
     }
     assert!(far <= 1, "{far}");
     assert_eq!(some.row_values(1, 0), some.row_values(0, 0).iter().map(|v| -v).collect::<Vec<_>>());
-    // Where most portions are drawn, little is left to err by, and standard errors say so: they allow for draws that were not made, but are not those of draws with replacement, of which squared
-    // errors would be a fifth of this.
+    // Where most portions are drawn, little is left to err by, and standard errors say so: they allow for
+    // draws that were not made, but are not those of draws with replacement, of which squared errors would be
+    // a fifth of this.
     let squares = (0..4).flat_map(|seed| {
         let found = ask(&fit.model, &rows, &DuelQuestion { shifts: 40, seed, ..DuelQuestion::new(game()) });
         let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("estimated") };
@@ -385,7 +388,8 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(told(&fit.model, &rows, &nothing).contains("no players"));
 }
 
-/// A utility that was learnt through landmarks stands beside rows that are far from everything: games with a background do not see them, and removal is refused.
+/// A utility that was learnt through landmarks stands beside rows that are far from everything: games with a
+/// background do not see them, and removal is refused.
 #[test]
 fn landmarks_are_explained_as_what_they_stand_for() {
     let mut s = Stream(21);
@@ -424,7 +428,8 @@ fn landmarks_are_explained_as_what_they_stand_for() {
     assert!(told.unwrap_err().to_string().contains("where its kernel vanishes"));
 }
 
-/// Support points that are one are summed up, and rounding is that of what was summed: large coefficients that cancel.
+/// Support points that are one are summed up, and rounding is that of what was summed: large coefficients
+/// that cancel.
 #[test]
 fn bounds_count_what_cancels() {
     let (items, _) = fit(0.7, 1.9, 1);

@@ -20,7 +20,8 @@ fn landmarks(utility: f64, generalised: f64, landmarks: usize, draws: usize) -> 
     LandmarkProcess { landmarks, draws, tolerance: 1e-11, ..LandmarkProcess::new(process) }
 }
 
-/// Features of rows by column, whose inner products are Nyström's approximation of a kernel by these landmarks: through the symmetric root, as against the triangular one.
+/// Features of rows by column, whose inner products are Nyström's approximation of a kernel by these
+/// landmarks: through the symmetric root, as against the triangular one.
 fn roots(kernel: &dyn Fn(&[f64], &[f64]) -> f64, z: &Table, rows: &Table) -> Vec<Vec<f64>> {
     let q = z.rows();
     let between = |x: &Table| Mat::from_fn(q, x.rows(), |i, j| kernel(&z.row(i), &x.row(j)));
@@ -170,7 +171,8 @@ fn landmarks_are_tuned_on_some_duels() {
     assert!(settings.fit(&items, &duels).unwrap_err().to_string().contains("landmarks = 0"));
 }
 
-/// Where tuning starts where a third of the pairs leads, it ends where all starts do with all of them, after a few evaluations.
+/// Where tuning starts where a third of the pairs leads, it ends where all starts do with all of them, after
+/// a few evaluations.
 #[test]
 fn tuning_goes_from_fewer_duels_to_more() {
     let (items, duels) = (Stream(8).normals(60, 2), duels(60, 1500, 4));
@@ -189,7 +191,8 @@ fn tuning_goes_from_fewer_duels_to_more() {
     assert!(0 < later && 2 * later < from_all, "{later}, and from all starts {from_all}");
 }
 
-/// Duels with all that they may have: a home, names, contexts of a number and a level of which there are six, and ties.
+/// Duels with all that they may have: a home, names, contexts of a number and a level of which there are six,
+/// and ties.
 struct Meetings {
     items: Table,
     /// Either side and how it ended.
@@ -412,7 +415,8 @@ fn meetings_are_tuned_on_some_duels() {
     assert!(found.iter().enumerate().all(|(i, g)| (g - truth[(i, 0)]).abs() < 1e-7));
 }
 
-/// Items that met nobody are none of the dense process's business, and matrices that no memory holds are refused beforehand.
+/// Items that met nobody are none of the dense process's business, and matrices that no memory holds are
+/// refused beforehand.
 #[test]
 fn dense_fits_take_what_met() {
     let (items, some) = (Stream(8).normals(30, 2), duels(12, 40, 4));

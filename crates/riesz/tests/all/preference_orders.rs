@@ -15,7 +15,8 @@ fn errors(found: &Explanation) -> &[f64] {
     std_error
 }
 
-/// Values ± 1.96 standard errors hold the exact ones in 93 of 100 cases and more, add up to the log odds, and turn with the duel; of how many duels were asked at once they know nothing.
+/// Values ± 1.96 standard errors hold the exact ones in 93 of 100 cases and more, add up to the log odds, and
+/// turn with the duel; of how many duels were asked at once they know nothing.
 fn held(model: &Expansion, rows: &Table, question: &DuelQuestion) {
     let exact = ask(model, rows, question);
     assert!(matches!(exact.exactness, Exactness::Exact { .. }));
@@ -47,7 +48,8 @@ fn held(model: &Expansion, rows: &Table, question: &DuelQuestion) {
         }
     }
     assert!(covered as f64 >= 0.93 * all as f64, "{covered} of {all}");
-    // Not because they are large. Two players have but one order and its reverse, which are exact against all items.
+    // Not because they are large. Two players have but one order and its reverse, which are exact against all
+    // items.
     assert!(said < 4.0 * spread || spread < 1e-20, "{said} {spread}");
 }
 

@@ -57,7 +57,8 @@ fn minorised(duels: &Duels) -> Vec<f64> {
     p.iter().map(|p| p.ln() - mean).collect()
 }
 
-/// The covariance of differences of abilities by the definition: the inverse Hessian, between items less the first one.
+/// The covariance of differences of abilities by the definition: the inverse Hessian, between items less the
+/// first one.
 fn spread(fit: &BradleyTerryFit, duels: &Duels, (l, r): Pair) -> f64 {
     let n = duels.items();
     let mut hessian = Mat::<f64>::from_fn(n, n, |i, j| if i == j { fit.ridge } else { 0.0 });
@@ -130,7 +131,8 @@ fn abilities_know_how_sure_they_are() {
     }
 }
 
-/// Random effects are a process with a utility that items have each for themselves, and linear ones one with a linear kernel, which are found by other code.
+/// Random effects are a process with a utility that items have each for themselves, and linear ones one with
+/// a linear kernel, which are found by other code.
 #[test]
 fn ridges_are_priors() {
     let duels = duels(11, 50, 9);
@@ -177,7 +179,8 @@ fn ridges_are_priors() {
     }
 }
 
-/// Coefficients of covariates by their definition: no slope of the likelihood is left, in any units of the columns.
+/// Coefficients of covariates by their definition: no slope of the likelihood is left, in any units of the
+/// columns.
 #[test]
 fn linear_abilities_maximise_the_likelihood() {
     let duels = duels(20, 150, 12);

@@ -133,7 +133,8 @@ fn unions_share_probabilities_out() {
     }
 }
 
-/// Many players: an estimate whose error is what it says; and factors of any size, which no table holds: all coalitions one by one.
+/// Many players: an estimate whose error is what it says; and factors of any size, which no table holds: all
+/// coalitions one by one.
 #[test]
 fn many_players_are_sampled() {
     let (model, background, rows) = setup(14, 2, 9);

@@ -1,4 +1,5 @@
-//! Whether there is a ranking: draws of all pairs against the posterior they are drawn from, shares and circles by definition, SpecR by hand.
+//! Whether there is a ranking: draws of all pairs against the posterior they are drawn from, shares and
+//! circles by definition, SpecR by hand.
 
 use std::sync::atomic::AtomicBool;
 
@@ -19,7 +20,8 @@ fn fit(items: &Table, duels: &Duels, utility: f64, generalised: f64) -> Preferen
     process.fit(items, duels).unwrap()
 }
 
-/// Items of which the first ones meet, and those that are asked about: some of them, a new one, and one twice.
+/// Items of which the first ones meet, and those that are asked about: some of them, a new one, and one
+/// twice.
 fn case() -> (Table, Duels, Table) {
     let mut s = Stream(5);
     let items = s.normals(7, 2);
@@ -114,7 +116,8 @@ fn the_cyclic_share_is_what_least_squares_leaves() {
     assert!(Hodge::of(&ranking).cyclic_share < 1e-15);
     assert_eq!(Hodge::of(&circle).cyclic_share, 1.0);
     assert_eq!(Hodge::of(&Matrix::zeros(3, 3)).cyclic_share, 0.0);
-    // An order in which everyone beats all below by the same is no difference of utilities, though it has no circle.
+    // An order in which everyone beats all below by the same is no difference of utilities, though it has no
+    // circle.
     let mut order = Matrix::zeros(n, n);
     pairs(n)
         .into_iter()
@@ -177,7 +180,8 @@ fn circles_and_rankings_are_told_apart() {
     assert!(found.best[11] > 0.5 && (found.best.iter().sum::<f64>() - 1.0).abs() < 1e-12);
 }
 
-/// Probabilities of circles, ends of intervals and the share against draws of other seeds, within their errors.
+/// Probabilities of circles, ends of intervals and the share against draws of other seeds, within their
+/// errors.
 #[test]
 fn what_is_told_of_draws_is_so() {
     let [(circle, round), _] = circle_and_line();
@@ -244,7 +248,8 @@ fn threads_change_nothing() {
 fn spec_r_by_hand() {
     let ranking = Matrix::from_row_major(3, 3, vec![0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
     assert!((spec_r(&ranking).unwrap() - 1.0).abs() < 1e-12);
-    // A circle of three has the eigenvalues 0 and 3/2 ± i √3/2, each 1 away from the steps, and so are its degrees.
+    // A circle of three has the eigenvalues 0 and 3/2 ± i √3/2, each 1 away from the steps, and so are its
+    // degrees.
     let circle = Matrix::from_row_major(3, 3, vec![0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
     assert!((spec_r(&circle).unwrap() - 0.5).abs() < 1e-12);
     // A triangle with a tail: 1, 1 and 1/3 for those who met others who met; 0 for the end of the tail.
@@ -271,7 +276,8 @@ fn spec_r_measures_who_met_whom() {
     assert!(found.value > 1.0 - 1e-9 && found.ranking.sd < 1e-9 && found.coins.mean < 0.8, "{found:?}");
 }
 
-/// Each draw has a seed of its own, so of two draws and of three the first two are the same: their mean and standard deviation, and the mean of three, say what the three are.
+/// Each draw has a seed of its own, so of two draws and of three the first two are the same: their mean and
+/// standard deviation, and the mean of three, say what the three are.
 #[test]
 fn references_are_means_and_standard_deviations() {
     let (_, duels, _) = case();

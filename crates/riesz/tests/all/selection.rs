@@ -1,5 +1,5 @@
-//! Choosing settings, against scikit-learn's GridSearchCV and cross_val_score on the same folds (fixtures made by
-//! `scripts/oracles/logistic.py`) and against refitting.
+//! Choosing settings, against scikit-learn's GridSearchCV and cross_val_score on the same folds (fixtures
+//! made by `scripts/oracles/logistic.py`) and against refitting.
 
 use riesz::fit::selection::{
     Axis, ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, cross_validate, cross_validate_classes,

@@ -11,7 +11,8 @@ use riesz::{
 use crate::common::{Stream, value};
 use crate::exact::{PRODUCT_GAMES, case, game};
 
-/// The weight of a coalition of each size among d players: of Marichal and Mathonet 2011, and of Kwon and Zou 2022.
+/// The weight of a coalition of each size among d players: of Marichal and Mathonet 2011, and of Kwon and
+/// Zou 2022.
 fn weights(index: Index, d: usize) -> Vec<f64> {
     let others = d as i32 - 1;
     match index {
@@ -86,8 +87,8 @@ proptest! {
     }
 }
 
-/// Of a product of d equal factors `1 + t (z - 1)` to the power of d - 1, averaged: by the moments of a Beta distribution, for masses that need few
-/// nodes and many.
+/// Of a product of d equal factors `1 + t (z - 1)` to the power of d - 1, averaged: by the moments of a Beta
+/// distribution, for masses that need few nodes and many.
 #[test]
 fn long_products_against_series() {
     for (alpha, beta) in [(4.0, 1.0), (1.0, 16.0), (0.5, 0.5), (30.0, 2.5)] {

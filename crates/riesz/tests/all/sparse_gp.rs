@@ -1,5 +1,5 @@
-//! Sparse Gaussian processes against GPflow (a fixture made by `scripts/oracles/sparse_gp.py`), against their definition in dense
-//! algebra, and against what must hold whatever the data.
+//! Sparse Gaussian processes against GPflow (a fixture made by `scripts/oracles/sparse_gp.py`), against their
+//! definition in dense algebra, and against what must hold whatever the data.
 
 use riesz::fit::{
     GaussianProcess, KernelSums, Landmarks, ModelKind, SparseGaussianProcess, Target, Task, Tune,
@@ -16,7 +16,8 @@ fn joint(profile: Profile, columns: Vec<usize>, ard: bool) -> Kernel {
     Stationary { profile, columns, lengthscale, ard, isotropic: true }.into()
 }
 
-/// A kernel of each shape: products, joint distances, sums of products, a diagonal that varies; the last column holds levels.
+/// A kernel of each shape: products, joint distances, sums of products, a diagonal that varies; the last
+/// column holds levels.
 fn kernels() -> Vec<(&'static str, Kernel)> {
     let level = || Kernel::from(Categorical::over(2));
     let linear: Kernel =
@@ -320,7 +321,8 @@ fn sums_over_rows_are_all_that_it_takes() {
     }
 }
 
-/// A smooth kernel, whose matrix between points is singular but for rounding: sums of rounded values would make what is no covariance.
+/// A smooth kernel, whose matrix between points is singular but for rounding: sums of rounded values would
+/// make what is no covariance.
 #[test]
 fn rough_sums_are_made_good_by_jitter_that_is_said() {
     let (x, y, _) = problem(3000, 4);

@@ -1,4 +1,5 @@
-//! The strongest pairs against the values of all, and against integrals over factors that are evaluated one by one.
+//! The strongest pairs against the values of all, and against integrals over factors that are evaluated one
+//! by one.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +21,8 @@ fn ask(model: &Expansion, game: &Game, kind: Interaction) -> Question {
     Question::from(game.clone()).with_index(index(kind, 2))
 }
 
-/// Checks what was found of one row and output against all values, each of which is off by `off` at most: `complete` says that the search was given no limit.
+/// Checks what was found of one row and output against all values, each of which is off by `off` at most:
+/// `complete` says that the search was given no limit.
 fn check(found: &Strongest, all: &[Pair], off: f64, count: usize, complete: bool) {
     let value =
         |players: [usize; 2]| all.iter().find(|pair| pair.players == players).map_or(0.0, |pair| pair.value);
@@ -136,7 +138,8 @@ fn searches_of_many_players_end_where_they_should() {
     }
 }
 
-/// `∫ ρ(t) Σ c Π_{l≠j,k} ((1-t) b_l + t a_l) (a_j - b_j)(a_k - b_k) dt` by Simpson's rule, from tables of these players' factors.
+/// `∫ ρ(t) Σ c Π_{l≠j,k} ((1-t) b_l + t a_l) (a_j - b_j)(a_k - b_k) dt` by Simpson's rule, from tables of
+/// these players' factors.
 fn integrals(samples: &[(f64, Vec<f64>, Vec<f64>)], players: &[usize], kind: Interaction) -> Vec<Pair> {
     let density = |t: f64| match kind {
         Interaction::Stii => 2.0 * (1.0 - t),
@@ -181,7 +184,8 @@ fn integrals(samples: &[(f64, Vec<f64>, Vec<f64>)], players: &[usize], kind: Int
         .collect()
 }
 
-/// Ten thousand players, of whom a row has a few: pairs that have values, and none that a list of all could hold.
+/// Ten thousand players, of whom a row has a few: pairs that have values, and none that a list of all could
+/// hold.
 #[test]
 fn sparse_rows_of_ten_thousand_players() {
     let (d, n, filled) = (10_000, 12, 12);

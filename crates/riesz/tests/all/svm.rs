@@ -1,5 +1,5 @@
-//! Support vector machines against scikit-learn (fixtures made by `scripts/oracles/svm.py`) and against their own
-//! optimality conditions.
+//! Support vector machines against scikit-learn (fixtures made by `scripts/oracles/svm.py`) and against their
+//! own optimality conditions.
 
 use proptest::prelude::*;
 use riesz::fit::{ClassWeight, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor};
@@ -12,13 +12,14 @@ use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, 
 /// Both sides were stopped at violations this small.
 const TOLERANCE: f64 = 1e-7;
 
-/// How far decision values may be apart, relative to the largest. scikit-learn, like LIBSVM, holds kernel values in
-/// single precision: whatever its tolerance, its solutions violate the optimality conditions in double precision by up
-/// to 2e-6 (measured on the linear three-class case), and decision values by as much. Our own solutions are held
-/// to their tolerance by the property tests below.
+/// How far decision values may be apart, relative to the largest. scikit-learn, like LIBSVM, holds kernel
+/// values in single precision: whatever its tolerance, its solutions violate the optimality conditions in
+/// double precision by up to 2e-6 (measured on the linear three-class case), and decision values by as much.
+/// Our own solutions are held to their tolerance by the property tests below.
 const AGREEMENT: f64 = 5e-6;
 
-/// Settings that drive the solver through all its paths: sets of 64 rows or of all, with and without shrinking.
+/// Settings that drive the solver through all its paths: sets of 64 rows or of all, with and without
+/// shrinking.
 fn fit(case: &Value, x: &Table, y: &[f64], cache_bytes: usize, shrinking: bool) -> (Expansion, Vec<usize>) {
     let settings = &case["settings"];
     let kernel = kernel(&case["kernel"], x.width());
@@ -142,8 +143,8 @@ fn unusual(which: usize) -> Kernel {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// `y f(x) ≥ 1` where β = 0, `= 1` strictly between the bounds, `≤ 1` at the bound, and Σβ = 0: necessary and
-    /// sufficient for the optimum.
+    /// `y f(x) ≥ 1` where β = 0, `= 1` strictly between the bounds, `≤ 1` at the bound, and Σβ = 0: necessary
+    /// and sufficient for the optimum.
     #[test]
     fn classification_meets_the_optimality_conditions(
         rows in points(60),
@@ -181,7 +182,8 @@ proptest! {
         }
     }
 
-    /// The residual is within ε where β = 0, ε in the direction of β strictly between, and at least ε at the bound.
+    /// The residual is within ε where β = 0, ε in the direction of β strictly between, and at least ε at the
+    /// bound.
     #[test]
     fn regression_meets_the_optimality_conditions(
         rows in points(60),

@@ -1,5 +1,5 @@
-//! Support vector machines on working sets of all sizes, against their optimality conditions: rows as data frames have them, with categories,
-//! constant columns and duplicates.
+//! Support vector machines on working sets of all sizes, against their optimality conditions: rows as data
+//! frames have them, with categories, constant columns and duplicates.
 
 use proptest::prelude::*;
 use riesz::fit::{OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor};
@@ -69,8 +69,10 @@ proptest! {
             let sign = if labels[r] == 1 { 1.0 } else { -1.0 };
             let (alpha, bound, margin) = (sign * beta[r], c * weight[r], sign * f[(r, 0)]);
             prop_assert!((0.0..=bound).contains(&alpha));
-            prop_assert!(alpha == bound || margin >= 1.0 - 2e-5, "row {r}: {alpha} of {bound}, margin {margin}");
-            prop_assert!(alpha == 0.0 || margin <= 1.0 + 2e-5, "row {r}: {alpha} of {bound}, margin {margin}");
+            prop_assert!(alpha == bound || margin >= 1.0 - 2e-5, "row {r}: {alpha} of {bound}, margin \
+                {margin}");
+            prop_assert!(alpha == 0.0 || margin <= 1.0 + 2e-5, "row {r}: {alpha} of {bound}, margin \
+                {margin}");
         }
     }
 

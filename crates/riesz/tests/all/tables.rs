@@ -1,4 +1,5 @@
-//! Few players against many background rows, whose coalitions are tabulated: against the mean of the games against each row alone, which go another way.
+//! Few players against many background rows, whose coalitions are tabulated: against the mean of the games
+//! against each row alone, which go another way.
 
 use riesz::kernel::Profile;
 use riesz::{

@@ -43,7 +43,8 @@ pub struct Args {
     /// Bags are weighted sums of rows, and not means, also where the model file does not say so
     #[arg(long)]
     pub sum: bool,
-    /// Table of rows from which absent features take their values [default: they leave the model, as in the functional game]
+    /// Table of rows from which absent features take their values [default: they leave the model, as in the
+    /// functional game]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
     /// Where to write the table [default: standard output]
@@ -62,7 +63,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let model = &saved.model;
     if model.outputs() != 1 {
         return Err(Failure::input(format!(
-            "{} has {} outputs, and bags are those of a map, which has one: 'riesz explain' takes other models",
+            "{} has {} outputs, and bags are those of a map, which has one: 'riesz explain' takes other \
+             models",
             args.model.display(),
             model.outputs()
         )));

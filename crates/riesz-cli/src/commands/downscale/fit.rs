@@ -25,10 +25,11 @@ Examples:
 
 The map is a Gaussian process f of single rows, and a target the mean (or with --sum the sum) of f
 over the rows of its bag, and noise. Of counts f is the logarithm of a rate (--family poisson) or
-the log odds of a success (binomial), and a target counts what these give all rows of its bag. The file holds it with its posterior, by the best
-hyper-parameters: 'predict --std', 'explain --covariance', 'importance' and 'anova' take it as they
-take others. Where targets are few, these hyper-parameters are too sure of themselves: Python's
-riesz.AggregateGaussianProcess averages over draws of them.")]
+the log odds of a success (binomial), and a target counts what these give all rows of its bag. The
+file holds it with its posterior, by the best hyper-parameters: 'predict --std', 'explain
+--covariance', 'importance' and 'anova' take it as they take others. Where targets are few, these
+hyper-parameters are too sure of themselves: Python's riesz.AggregateGaussianProcess averages over
+draws of them.")]
 pub struct Args {
     /// What is learnt from, and how.
     #[command(flatten)]

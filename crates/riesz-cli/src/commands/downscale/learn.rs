@@ -17,7 +17,8 @@ use crate::io::duels::first_of;
 /// Where the tuning of the mediators' kernel starts.
 pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
 
-/// The facts of a model that say what it was learnt from: what targets are of rows, and the column of their weights.
+/// The facts of a model that say what it was learnt from: what targets are of rows, and the column of their
+/// weights.
 pub(super) const TARGETS_ARE: &str = "targets are";
 pub(super) const WEIGHTS: &str = "weights of rows";
 
@@ -30,10 +31,12 @@ pub struct Learn {
     /// Kernel between rows, an expression, where tuning starts; 'riesz fit --help' says which there are
     #[arg(long, value_name = "EXPR", default_value = "rbf(lengthscale=1, ard)")]
     pub kernel: String,
-    /// Variance of the noise of a target, in units of the targets' variance; where tuning starts [default: 0.03]
+    /// Variance of the noise of a target, in units of the targets' variance; where tuning starts [default:
+    /// 0.03]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub noise: Option<f64>,
-    /// (counts) By how much counts vary more than their family (then negative binomial, or beta-binomial), where tuning starts [default: not at all; counts through mediators always do]
+    /// (counts) By how much counts vary more than their family (then negative binomial, or beta-binomial),
+    /// where tuning starts [default: not at all; counts through mediators always do]
     #[arg(
         long,
         value_name = "X",
@@ -48,13 +51,16 @@ pub struct Learn {
     /// Keep kernel and noise as they are instead of tuning them
     #[arg(long)]
     pub no_tuning: bool,
-    /// The conventions of the published experiments: mediators not centred, with a ridge of 0.01 as it is, and all else by the marginal likelihood alone; inducing points by a bound (VFE)
+    /// The conventions of the published experiments: mediators not centred, with a ridge of 0.01 as it is,
+    /// and all else by the marginal likelihood alone; inducing points by a bound (VFE)
     #[arg(long)]
     pub published: bool,
-    /// Make the map add up to the targets exactly, as if they had no noise: for means and sums of rows of their own
+    /// Make the map add up to the targets exactly, as if they had no noise: for means and sums of rows of
+    /// their own
     #[arg(long, conflicts_with_all = ["noise", "published", "inducing", "se", "mediators"])]
     pub exact_totals: bool,
-    /// Learn through so many inducing points [default: exactly up to 10,000 rows and 4,000 bags, with mediators 50,000 rows, beyond through up to 1,000]
+    /// Learn through so many inducing points [default: exactly up to 10,000 rows and 4,000 bags, with
+    /// mediators 50,000 rows, beyond through up to 1,000]
     #[arg(long, value_name = "N")]
     pub inducing: Option<usize>,
 }
@@ -83,7 +89,8 @@ impl Learn {
         let given = self.given.read(console)?;
         let data = &given.data;
         console.note(self.described(data));
-        // That hardly any target has rows of its own is no news where all are to be learnt from through mediators.
+        // That hardly any target has rows of its own is no news where all are to be learnt from through
+        // mediators.
         let few = data.hardly_matched().filter(|_| self.given.operator != OperatorName::Auto);
         let doubts = data.doubts().into_iter().filter(|doubt| few.as_ref() != Some(doubt));
         given.notes.iter().cloned().chain(doubts).for_each(|note| console.warn(note));
@@ -174,7 +181,8 @@ impl Learn {
             (Unit::Mean, None) => "means of rows".into(),
         };
         format!(
-            "{all} targets, {what}: {} with rows of their own, {mediated} through mediators; {} rows in {} bags",
+            "{all} targets, {what}: {} with rows of their own, {mediated} through mediators; {} rows in {} \
+             bags",
             all - mediated,
             data.rows.rows(),
             data.bags.count()
@@ -187,13 +195,15 @@ impl Learn {
         let (rows, bags) = (data.rows.rows(), data.bags.count());
         if usual.is_some() && (self.exact_totals || self.given.operator.regresses()) {
             console.note(format!(
-                "note: {rows} rows in {bags} bags are learnt from exactly, which looks at all pairs of rows many times"
+                "note: {rows} rows in {bags} bags are learnt from exactly, which looks at all pairs of rows \
+                 many times"
             ));
             return None;
         }
         if let Some(points) = usual {
             console.note(format!(
-                "note: {rows} rows in {bags} bags are learnt from through {points} inducing points; --inducing N says otherwise, more points for a closer fit"
+                "note: {rows} rows in {bags} bags are learnt from through {points} inducing points; \
+                 --inducing N says otherwise, more points for a closer fit"
             ));
         }
         self.inducing.or(usual)
@@ -269,18 +279,21 @@ impl Aggregated {
     fn met(&self, fitted: &[f64]) -> Result<()> {
         let Some((t, off)) = self.data.unmet(fitted) else { return Ok(()) };
         Err(Failure::input(format!(
-            "--exact-totals: no map that this kernel can tell meets the target of bag '{}', off by {:.1e}, beside those of bags like it: leave --exact-totals out for noise, or take a rougher --kernel",
+            "--exact-totals: no map that this kernel can tell meets the target of bag '{}', off by {:.1e}, \
+             beside those of bags like it: leave --exact-totals out for noise, or take a rougher --kernel",
             self.targets[t], off
         )))
     }
 
-    /// What was found of the regression on mediators, by the squared unit of the targets; those of which it says little are warned of.
+    /// What was found of the regression on mediators, by the squared unit of the targets; those of which it
+    /// says little are warned of.
     fn of_mediators(&self, own: Mediation, variance: f64, console: &Console) -> [Fact; 2] {
         let far = self.data.far(&own.kernel).into_iter().map(|t| self.targets[t].clone());
         let far: Vec<String> = far.collect();
         if !far.is_empty() {
             console.warn(format!(
-                "the mediators of {} targets are far from those of all bags with rows, {}: of these little is known",
+                "the mediators of {} targets are far from those of all bags with rows, {}: of these little \
+                 is known",
                 far.len(),
                 first_of(&far)
             ));

@@ -44,10 +44,12 @@ pub struct Args {
     /// Column of rows with their places from bottom to top
     #[arg(long, value_name = "COL")]
     pub y: String,
-    /// What a picture is of: the map, its standard deviation, or the exact Shapley values of a feature; of counts the rate's mean, and the others of its logarithm [default: mean]
+    /// What a picture is of: the map, its standard deviation, or the exact Shapley values of a feature; of
+    /// counts the rate's mean, and the others of its logarithm [default: mean]
     #[arg(long, value_name = "mean|sd|FEATURE")]
     pub of: Option<String>,
-    /// (--of FEATURE, pages) Table of rows from which absent features take their values [default: they leave the model, as in the functional game]
+    /// (--of FEATURE, pages) Table of rows from which absent features take their values [default: they leave
+    /// the model, as in the functional game]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
     /// Picture or page to write, .svg, .png or .html

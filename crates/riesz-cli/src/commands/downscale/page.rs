@@ -59,7 +59,8 @@ impl PageArgs {
     }
 }
 
-/// Explains, draws and writes what is given, with the columns of its places and what files it is from; `table` says how to read that of bags.
+/// Explains, draws and writes what is given, with the columns of its places and what files it is from;
+/// `table` says how to read that of bags.
 pub fn run(
     path: &Path,
     own: &PageArgs,
@@ -149,7 +150,8 @@ fn adds_up(link: Link, unit: Unit, members: &Members) -> String {
 }
 
 impl PageArgs {
-    /// What was observed of the bags, and what that is called, if there is a table of it; of successes among trials their share.
+    /// What was observed of the bags, and what that is called, if there is a table of it; of successes among
+    /// trials their share.
     fn observed(
         &self,
         members: &Members,
@@ -162,7 +164,8 @@ impl PageArgs {
         };
         match (link, &self.trials) {
             (Link::Logit, None) => {
-                let why = "what is observed of a map of probabilities takes --trials, the column of bags that says among how many --target counts successes";
+                let why = "what is observed of a map of probabilities takes --trials, the column of bags \
+                           that says among how many --target counts successes";
                 return Err(Failure::input(why));
             }
             (Link::Logit, _) | (_, None) => {}

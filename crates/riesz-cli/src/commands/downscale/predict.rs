@@ -50,7 +50,8 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
             Ok(Posterior::new(&saved.model, own)?)
         }
         _ => Err(Failure::input(format!(
-            "{file} is no map with a posterior, as 'riesz downscale fit' makes them: 'riesz predict' takes other models"
+            "{file} is no map with a posterior, as 'riesz downscale fit' makes them: 'riesz predict' takes \
+             other models"
         ))),
     }
 }

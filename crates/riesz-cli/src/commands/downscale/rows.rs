@@ -153,13 +153,14 @@ fn times(mut e: Explanation, by: &[f64]) -> Explanation {
     e
 }
 
-/// Whether what is explained of bags are means or sums of their rows: sums if that is said, by the model's file or by `sum`. What counts are learnt through, logarithms of rates and log
-/// odds, has means alone.
+/// Whether what is explained of bags are means or sums of their rows: sums if that is said, by the model's
+/// file or by `sum`. What counts are learnt through, logarithms of rates and log odds, has means alone.
 pub fn unit_of(model: &Expansion, sum: bool) -> Result<Unit> {
     let counts = matches!(model.link, Link::Log | Link::Logit);
     if counts && sum {
         return Err(Failure::input(
-            "--sum: explanations of counts are of the logarithm of the rate or of log odds, of which bags have means: leave it out",
+            "--sum: explanations of counts are of the logarithm of the rate or of log odds, of which bags \
+             have means: leave it out",
         ));
     }
     let own = model.card.iter().any(|fact| fact.name == TARGETS_ARE && fact.value.contains("weighted sums"));

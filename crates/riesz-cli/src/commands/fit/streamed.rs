@@ -94,7 +94,8 @@ fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<Str
     match &found[0].kind {
         riesz::ColumnKind::Categorical { levels } if levels.len() == 2 => Ok(levels.clone()),
         riesz::ColumnKind::Categorical { levels } => Err(Failure::input(format!(
-            "the target '{target}' has {} classes, and classification through landmarks takes two: fit one model for each class against the others",
+            "the target '{target}' has {} classes, and classification through landmarks takes two: fit one \
+             model for each class against the others",
             levels.len()
         ))),
         riesz::ColumnKind::Numeric => Err(Failure::input(format!("the target '{target}' holds no classes"))),
@@ -158,7 +159,8 @@ fn said(plan: &Plan, units: u64) -> String {
 /// Rows of the sample by which the time is told.
 const TIMED: usize = 2000;
 
-/// Says how long it will take, where that is more than a moment: by the time that some rows of the sample take.
+/// Says how long it will take, where that is more than a moment: by the time that some rows of the sample
+/// take.
 fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console) -> Result<()> {
     let rows = survey.sample()?.first(TIMED);
     let (grams, others) = usual_passes(plan, corrections);

@@ -36,15 +36,19 @@ Examples:
   riesz effect trial.csv scans.csv --randomized --treatment dose --outcome volume -o effect.svg
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv
 
-The answer is the mean outcome if all people were treated so, E[outcome | do(treatment)], with intervals, and what leaves it uncertain. One table that has both treatment and
-outcome is enough: the graph says whether to adjust for covariates (back door), to go through mediators (front door), or, for several treatments in time, to adjust before each
-(sequential back door, the g-formula). Across several studies the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz graph check' says
-first whether the effect is identified. An effect that is not ends with exit code 2, and what would help.")]
+The answer is the mean outcome if all people were treated so, E[outcome | do(treatment)], with
+intervals, and what leaves it uncertain. One table that has both treatment and outcome is enough:
+the graph says whether to adjust for covariates (back door), to go through mediators (front door),
+or, for several treatments in time, to adjust before each (sequential back door, the g-formula).
+Across several studies the first has the treatments, the last the outcome, and each shares columns
+with the next. 'riesz graph check' says first whether the effect is identified. An effect that is
+not ends with exit code 2, and what would help.")]
 pub struct EffectArgs {
     /// The studies.
     #[command(flatten)]
     pub studies: StudyArgs,
-    /// Table of treatments to say the effect at [default: 50 doses over the middle 95 % of those of the first study, or its levels; of several treatments their quartiles, combined]
+    /// Table of treatments to say the effect at [default: 50 doses over the middle 95 % of those of the first
+    /// study, or its levels; of several treatments their quartiles, combined]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub at: Option<PathBuf>,
     /// Say what the effect is more than at this treatment
@@ -68,7 +72,8 @@ pub struct EffectArgs {
     /// Probability of the intervals
     #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = level)]
     pub level: f64,
-    /// Where to write the effect: a table (.csv, .parquet), a picture (.svg, .png), or everything (.json) [default: words on standard output]
+    /// Where to write the effect: a table (.csv, .parquet), a picture (.svg, .png), or everything (.json)
+    /// [default: words on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Also write a page that opens in any browser, offline (.html)
@@ -153,7 +158,8 @@ fn form(args: &EffectArgs, global: &Global) -> Result<Form> {
         Ok(Form::Page) => Err(page_elsewhere()),
         Ok(form) => Ok(form),
         Err(other) => Err(Failure::input(format!(
-            "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; a page is --report page.html"
+            "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; a page is \
+             --report page.html"
         ))),
     }
 }

@@ -1,4 +1,5 @@
-//! Studies from their tables: which columns an effect needs, the graph says, and these are read; and what is learnt from them.
+//! Studies from their tables: which columns an effect needs, the graph says, and these are read; and what is
+//! learnt from them.
 
 use std::path::{Path, PathBuf};
 
@@ -20,20 +21,23 @@ use crate::io::names::listed_columns;
 /// Studies, which effect is asked of them, and how it is learnt.
 #[derive(Debug, clap::Args)]
 pub struct StudyArgs {
-    /// One table with treatment and outcome; or the tables of several studies in order (CSV or Parquet); '-' is standard input
+    /// One table with treatment and outcome; or the tables of several studies in order (CSV or Parquet); '-'
+    /// is standard input
     #[arg(required = true, value_name = "STUDY", value_hint = ValueHint::FilePath)]
     pub studies: Vec<PathBuf>,
-    /// What causes what: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume'; without it --adjust, --front-door or --randomized is taken on
-    /// trust
+    /// What causes what: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume';
+    /// without it --adjust, --front-door or --randomized is taken on trust
     #[arg(long, value_name = "GRAPH")]
     pub graph: Option<String>,
     /// Which effect.
     #[command(flatten)]
     pub effect: CauseArgs,
-    /// Average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure where rows are few
+    /// Average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure
+    /// where rows are few
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub draws: usize,
-    /// Know studies of more rows than this through so many landmarks [default: 500 where there are more than 3,000]
+    /// Know studies of more rows than this through so many landmarks [default: 500 where there are more than
+    /// 3,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub landmarks: Option<u32>,
     /// Columns whose numbers are names of levels
@@ -64,7 +68,8 @@ impl StudyArgs {
     pub fn read(&self) -> Result<Read> {
         if self.graph.is_none() && !self.effect.says_how() {
             return Err(Failure::input(
-                "nothing says what causes what: give --graph; or, to be taken on trust, --adjust, --front-door or --randomized",
+                "nothing says what causes what: give --graph; or, to be taken on trust, --adjust, \
+                 --front-door or --randomized",
             ));
         }
         let graph = self.graph.as_deref().map(graph_of).transpose()?;
@@ -98,7 +103,8 @@ impl StudyArgs {
             return Ok(());
         }
         Err(Failure::input(format!(
-            "{} has no column '{}', the outcome; its columns are {}: name one of them, or give two tables or more, of which the last has the outcome",
+            "{} has no column '{}', the outcome; its columns are {}: name one of them, or give two tables \
+             or more, of which the last has the outcome",
             name_of(file),
             self.effect.outcome,
             listed(header)

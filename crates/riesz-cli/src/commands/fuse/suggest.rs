@@ -32,9 +32,11 @@ Examples:
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
 
-Bayesian optimisation that starts from the effect which the studies tell. The table of what was tried has a column for each treatment and one for the outcome, a row a trial.
-The result is a table with the columns of the treatments, the best to try first: mean and sd are those of the effect as believed, expected_improvement is by how much a trial is
-expected to be better than the best so far, acquisition is what it is worth, and support is 1 where the studies tell it.")]
+Bayesian optimisation that starts from the effect which the studies tell. The table of what was
+tried has a column for each treatment and one for the outcome, a row a trial. The result is a table
+with the columns of the treatments, the best to try first: mean and sd are those of the effect as
+believed, expected_improvement is by how much a trial is expected to be better than the best so far,
+acquisition is what it is worth, and support is 1 where the studies tell it.")]
 pub struct SuggestArgs {
     /// The studies.
     #[command(flatten)]
@@ -42,8 +44,8 @@ pub struct SuggestArgs {
     /// Table of treatments that were tried, with their outcomes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub tried: Option<PathBuf>,
-    /// How far these outcomes are from the effect, as a standard deviation: a number, or the column that has it; 0 if they are exact [default: estimated, from the fourth trial
-    /// on]
+    /// How far these outcomes are from the effect, as a standard deviation: a number, or the column that has
+    /// it; 0 if they are exact [default: estimated, from the fourth trial on]
     #[arg(long, value_name = "SD|COL", requires = "tried", value_parser = spread, allow_negative_numbers = true)]
     pub sd: Option<Spread>,
     /// How many treatments to suggest; each is chosen as if those before turned out as expected
@@ -52,7 +54,8 @@ pub struct SuggestArgs {
     /// Look for large outcomes, not for small ones
     #[arg(long)]
     pub maximize: bool,
-    /// What a trial is worth: the expected improvement (its logarithm, which does not underflow), or two standard deviations better than the mean
+    /// What a trial is worth: the expected improvement (its logarithm, which does not underflow), or two
+    /// standard deviations better than the mean
     #[arg(long, value_name = "NAME", default_value = Acquisition::NAMES[0], value_parser = acquisitions())]
     pub acquisition: Acquisition,
     /// What is believed before any trial: the effect, or to be compared with it what is published
@@ -70,7 +73,8 @@ pub struct SuggestArgs {
     /// Leave out treatments that the studies do not tell
     #[arg(long)]
     pub supported: bool,
-    /// Where to write the suggestions: a table (.csv, .parquet), or everything (.json) [default: words on standard output]
+    /// Where to write the suggestions: a table (.csv, .parquet), or everything (.json) [default: words on
+    /// standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }

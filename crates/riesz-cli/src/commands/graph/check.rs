@@ -23,19 +23,22 @@ Examples:
   riesz graph check g.txt --treatment statin --outcome volume --studies trial.csv,scans.csv --randomized
   riesz graph check g.txt --treatment dose --outcome volume --studies s1.csv,s2.csv --differs 2:age --format json
 
-A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi' (<-> where a common cause is hidden; new lines do for ';', # before comments; names
-with spaces in double quotes), or DOT, DAGitty's text, GML, node-link JSON of networkx, an adjacency matrix as CSV (rows are causes), bnlearn's model string,
-BIF, lavaan's model text or Tetrad's text. The first study has the treatments, the last the outcome, and each shares columns with the next.
+A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi' (<-> where a common cause is
+hidden; new lines do for ';', # before comments; names with spaces in double quotes), or DOT,
+DAGitty's text, GML, node-link JSON of networkx, an adjacency matrix as CSV (rows are causes),
+bnlearn's model string, BIF, lavaan's model text or Tetrad's text. The first study has the
+treatments, the last the outcome, and each shares columns with the next.
 
-The answer is one of three. A back door or a front door: 'riesz effect' estimates it. Identified by another formula: the formula is shown, and riesz does
-not estimate it. Not identified: exit code 2, with the hidden common causes in the way, a path that is open, what would help, and an instrument if there
-is one.")]
+The answer is one of three. A back door or a front door: 'riesz effect' estimates it. Identified by
+another formula: the formula is shown, and riesz does not estimate it. Not identified: exit code 2,
+with the hidden common causes in the way, a path that is open, what would help, and an instrument if
+there is one.")]
 pub struct Args {
     /// File with the graph; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub graph: PathBuf,
-    /// Columns of a study; once for each study, in order [default: one study of all variables that the graph does not
-    /// declare latent]
+    /// Columns of a study; once for each study, in order [default: one study of all variables that the graph
+    /// does not declare latent]
     #[arg(long, value_name = "NAME,…", conflicts_with = "studies")]
     pub measured: Vec<String>,
     /// Tables of the studies in order, of which only the headers are read

@@ -52,7 +52,11 @@ impl Contents {
 }
 
 fn short(value: f64) -> String {
-    if value.abs() >= 1e16 { format!("{value:e}") } else { value.to_string() }
+    if value.abs() >= 1e16 || value != 0.0 && value.abs() < 1e-5 {
+        format!("{value:e}")
+    } else {
+        value.to_string()
+    }
 }
 
 impl TableContents {
@@ -176,7 +180,8 @@ fn contents(columns: &Columns, name: &str) -> Result<Contents> {
     found.levels = levels.iter().take(LISTED).cloned().collect();
     if 10 * levels.len() >= 9 * columns.rows() && columns.rows() >= riesz::columns::FEW_ROWS {
         found.remarks.push(format!(
-            "nearly every row has a text of its own, so as a feature it is refused: leave it out with --ignore '{name}'"
+            "nearly every row has a text of its own, so as a feature it is refused: leave it out with \
+             --ignore '{name}'"
         ));
     }
     Ok(found)

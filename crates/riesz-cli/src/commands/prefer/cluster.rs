@@ -26,8 +26,8 @@ Examples:
   riesz prefer cluster players.csv matches.csv --id name
   riesz prefer cluster players.csv matches.csv --clusters 3 --method spectral -o clusters.csv --plot matrix.svg
 
-Within a cluster a ranking holds, between clusters outcomes are coins. The table has the columns item, cluster (from 1) and probability, that the item
-belongs there, where the method says one.")]
+Within a cluster a ranking holds, between clusters outcomes are coins. The table has the columns
+item, cluster (from 1) and probability, that the item belongs there, where the method says one.")]
 pub struct Args {
     /// How tables and models are read and made.
     #[command(flatten)]
@@ -112,7 +112,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Some(count) => clusterer.count = Count::Fixed(count),
         None if args.method == Way::Mixture => {}
         None => {
-            let why = "this method does not say how many clusters there are: give --clusters N, or take --method mixture";
+            let why = "this method does not say how many clusters there are: give --clusters N, or take \
+                       --method mixture";
             return Err(Failure::input(why));
         }
     }

@@ -25,8 +25,9 @@ Examples:
   riesz prefer evaluate players.csv matches.csv --split time=played      the future from the past
   riesz prefer evaluate players.csv matches.csv --split context=season   seasons that were not seen
 
-Each repeat keeps a share of the pairs, with all their duels, from every model, and tests it on them: a pair's duels apart would tell a model what
-it is tested on. The table has a line a model: accuracy, auc and log_loss (0.693 for coins), each with its standard deviation over the repeats.")]
+Each repeat keeps a share of the pairs, with all their duels, from every model, and tests it on
+them: a pair's duels apart would tell a model what it is tested on. The table has a line a model:
+accuracy, auc and log_loss (0.693 for coins), each with its standard deviation over the repeats.")]
 pub struct Args {
     /// How tables and models are read and made.
     #[command(flatten)]
@@ -49,8 +50,9 @@ pub struct Args {
     /// The share of pairs, or items, that is kept for the test
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     pub test: f64,
-    /// What is kept apart: pairs of items; items, so that both of a test duel are new; the last duels by a column of numbers or dates (2024-05-01), in one
-    /// split; or whole contexts, the seasons or users of a column
+    /// What is kept apart: pairs of items; items, so that both of a test duel are new; the last duels by a
+    /// column of numbers or dates (2024-05-01), in one split; or whole contexts, the seasons or users of a
+    /// column
     #[arg(long, value_name = "pairs|items|time=COL|context=COL", default_value = "pairs")]
     pub split: Apart,
     /// Where to write the table [default: standard output]

@@ -34,16 +34,17 @@ Examples:
   riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
   riesz plot beeswarm why.json -o why.svg
 
-A player is a property of both items. Its value says how much it adds to the log odds that the left item wins (of
-a model with --ties model: to its advantage, the log odds before the margin of ties is taken off); the values of
-the duel the other way round are the same with the opposite sign. One duel, or one item against all others, is
-told in words where there is no -o.")]
+A player is a property of both items. Its value says how much it adds to the log odds that the left
+item wins (of a model with --ties model: to its advantage, the log odds before the margin of ties is
+taken off); the values of the duel the other way round are the same with the opposite sign. One
+duel, or one item against all others, is told in words where there is no -o.")]
 pub struct Args {
     /// Which duels.
     #[command(flatten)]
     pub asked: Asked,
-    /// What absent properties become: those of two random items, one a side; of one random item on both sides; of the two items of a random duel
-    /// of --matches; of the item --baseline; nothing, as their kernel factors are 1; or what they are like given the item's present ones
+    /// What absent properties become: those of two random items, one a side; of one random item on both
+    /// sides; of the two items of a random duel of --matches; of the item --baseline; nothing, as their
+    /// kernel factors are 1; or what they are like given the item's present ones
     #[arg(long, value_name = "GAME", value_enum, default_value_t)]
     pub game: Absent,
     /// Table of items that absent properties are taken from [default: the items]
@@ -58,7 +59,8 @@ pub struct Args {
     /// (baseline) Name of an item
     #[arg(long, value_name = "ITEM")]
     pub baseline: Option<String>,
-    /// (observational) How much conditional distributions are smoothed [default: what predicts left-out items best]
+    /// (observational) How much conditional distributions are smoothed [default: what predicts left-out items
+    /// best]
     #[arg(long, value_name = "RIDGE")]
     pub ridge: Option<f64>,
     /// Properties that are one player, 'name=col,col;name=col', or a file with one group a line
@@ -67,18 +69,21 @@ pub struct Args {
     /// Which value, as 'riesz explain --index' has it
     #[arg(long, value_name = "INDEX", default_value = "shapley")]
     pub index: String,
-    /// Also say how sure each value is, by the posterior: in every game but functional; of more than 12 properties, --groups of which are one, not in the
-    /// observational one, and in the independent one of up to 100 items
+    /// Also say how sure each value is, by the posterior: in every game but functional; of more than 12
+    /// properties, --groups of which are one, not in the observational one, and in the independent one of up
+    /// to 100 items
     #[arg(long)]
     pub covariance: bool,
-    /// Estimate values, with standard errors, along so many random orders of the properties, at least 16: for models of many properties and landmarks, whose
-    /// exact values take long
+    /// Estimate values, with standard errors, along so many random orders of the properties, at least 16: for
+    /// models of many properties and landmarks, whose exact values take long
     #[arg(long, value_name = "N")]
     pub permutations: Option<usize>,
-    /// With --left: one mean over the duels with all others, or with those whom a table names in its first column
+    /// With --left: one mean over the duels with all others, or with those whom a table names in its first
+    /// column
     #[arg(long, value_name = "all|FILE", value_hint = ValueHint::FilePath, requires = "left", conflicts_with = "right")]
     pub against: Option<PathBuf>,
-    /// One mean over a table of duels: as the side on the left sees them, or as who won does. Over both orders of two items it would be 0
+    /// One mean over a table of duels: as the side on the left sees them, or as who won does. Over both
+    /// orders of two items it would be 0
     #[arg(long, value_name = "SIDE", value_enum, conflicts_with = "left")]
     pub mean: Option<Seen>,
     /// (--mean winner) Who won.
@@ -118,7 +123,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let ended = (mean == Some(Seen::Winner)).then_some(&args.outcomes);
     let asked = args.asked.read(against, ended, &console)?;
     if args.covariance && (mean.is_some() || asked.sums.is_some()) {
-        let why = "--covariance: how the values of one duel vary with those of another is not kept, so of a mean over several nothing is said of how sure it is: leave it out";
+        let why = "--covariance: how the values of one duel vary with those of another is not kept, so of a \
+                   mean over several nothing is said of how sure it is: leave it out";
         return Err(Failure::input(why));
     }
     let one_item = args.asked.left.is_some();

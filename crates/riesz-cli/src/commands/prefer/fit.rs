@@ -44,11 +44,13 @@ pub struct Args {
     /// Which items make bags.
     #[command(flatten)]
     pub bags: BagArgs,
-    /// What the log odds may be: a difference of utilities, with which there is a ranking; any function that changes its sign with the sides, cycles
-    /// included; or their sum, of which the data say how much there is of each
+    /// What the log odds may be: a difference of utilities, with which there is a ranking; any function that
+    /// changes its sign with the sides, cycles included; or their sum, of which the data say how much there
+    /// is of each
     #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
     pub model: Model,
-    /// Leave the posterior out of the file, which then says no probabilities; it takes 4 n² bytes for n pairs that met
+    /// Leave the posterior out of the file, which then says no probabilities; it takes 4 n² bytes for n pairs
+    /// that met
     #[arg(long)]
     pub no_posterior: bool,
     /// Model file to write
@@ -270,13 +272,15 @@ impl Learn {
     ) -> Result<Arranged> {
         let alone = items.table.width() == 0;
         if alone && matches!(model, Model::Generalised | Model::Linear) {
-            let why = "items of which only the names are known have abilities, and no other model: leave --model out";
+            let why = "items of which only the names are known have abilities, and no other model: leave \
+                       --model out";
             return Err(Failure::input(why));
         }
         let own = [(effects.ability, ID), (met.home.is_some(), HOME)];
         if let Some((_, name)) = own.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok()) {
             let why = format!(
-                "items have a column '{name}', as the model would call its own: rename it, or leave it out (--ignore {name})"
+                "items have a column '{name}', as the model would call its own: rename it, or leave it out \
+                 (--ignore {name})"
             );
             return Err(Failure::input(why));
         }
@@ -308,7 +312,8 @@ impl Learn {
             || further.landmarks.is_some()
             || model == Model::Linear
         {
-            let why = "--members: bags have no home, no ability of their own, no landmarks and no linear model: leave --home, --ability and --landmarks out";
+            let why = "--members: bags have no home, no ability of their own, no landmarks and no linear \
+                       model: leave --home, --ability and --landmarks out";
             return Err(Failure::input(why));
         }
         if items.table.width() == 0 {
@@ -366,7 +371,8 @@ impl Further {
         }
         if model == Model::Linear {
             if process.prior.alone.is_some() || process.prior.contexts.is_some() || process.margin.is_some() {
-                let why = "--model linear knows nothing of --home, --ability, --contexts, --users and --ties model: leave them out, or take another model";
+                let why = "--model linear knows nothing of --home, --ability, --contexts, --users and \
+                           --ties model: leave them out, or take another model";
                 return Err(Failure::input(why));
             }
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
@@ -505,7 +511,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         && !alone
     {
         console.note(format!(
-            "note: {} pairs met, so items are known through {} landmarks, and the file holds no posterior; --landmarks says otherwise",
+            "note: {} pairs met, so items are known through {} landmarks, and the file holds no posterior; \
+             --landmarks says otherwise",
             arranged.duels.pairs().len(),
             most.min(count)
         ));

@@ -29,11 +29,12 @@ Examples:
   riesz prefer predict m.riesz players.csv matches.csv -o odds.csv
   riesz prefer predict m.riesz --left gpt --right llama        of a model that was fitted to names alone
 
-The table has the columns left and right; log_odds, the posterior mean of the log odds that the left one wins, and
-log_odds_std, their standard deviation; probability, that the left one wins (averaged over the posterior), with a
-95 % interval; and superiority: how sure it is that the left one is the better one. Of a model with --ties model
-there are two columns more: advantage, the log odds before the margin of ties is taken off, to which 'riesz prefer
-explain' adds up; and probability_tie. What is left of 1 is the probability that the right one wins.")]
+The table has the columns left and right; log_odds, the posterior mean of the log odds that the left
+one wins, and log_odds_std, their standard deviation; probability, that the left one wins (averaged
+over the posterior), with a 95 % interval; and superiority: how sure it is that the left one is the
+better one. Of a model with --ties model there are two columns more: advantage, the log odds before
+the margin of ties is taken off, to which 'riesz prefer explain' adds up; and probability_tie. What
+is left of 1 is the probability that the right one wins.")]
 pub struct Args {
     /// Which duels.
     #[command(flatten)]
@@ -179,7 +180,8 @@ impl Asked {
         let (rows, sums) = match &teams {
             None => (rows_in(&saved.model, &items, &pairs, &met)?, None),
             Some(_) if met.home.is_some() || has_entrants(&saved.model, &items)? => {
-                let why = "bags have no home and no ability of their own: leave --home and --at-home out, and --members where the model was fitted with these";
+                let why = "bags have no home and no ability of their own: leave --home and --at-home out, \
+                           and --members where the model was fitted with these";
                 return Err(Failure::input(why));
             }
             Some(teams) => {
@@ -333,7 +335,8 @@ fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usi
     names_of(&columns, &first)?.iter().map(|id| names.place(id)).collect()
 }
 
-/// Whether the model has columns of who is at home, or of who an item is, that these items do not bring along.
+/// Whether the model has columns of who is at home, or of who an item is, that these items do not bring
+/// along.
 fn has_entrants(model: &Expansion, items: &Items) -> Result<bool> {
     let known = Sides::of(model.columns())?.items(model.columns());
     Ok([HOME, ID]
@@ -341,7 +344,8 @@ fn has_entrants(model: &Expansion, items: &Items) -> Result<bool> {
         .any(|own| known.iter().any(|c| c.name == *own) && items.table.index_of(own).is_err()))
 }
 
-/// Items as a model's columns have them: at nobody's home and without an ability of their own, if it knows of these.
+/// Items as a model's columns have them: at nobody's home and without an ability of their own, if it knows of
+/// these.
 pub fn at_nobodys(model: &Expansion, items: &Table) -> Result<Table> {
     let known = Sides::of(model.columns())?.items(model.columns());
     let (mut columns, mut values) = (items.columns().to_vec(), items.column_major().to_vec());
@@ -402,7 +406,8 @@ pub fn rows_in(model: &Expansion, items: &Items, pairs: &[Pair], met: &Met) -> R
     Ok(wide_rows_in(&both, &pairs, met.contexts.as_ref())?)
 }
 
-/// The left items of a model's support points, by which cells are typed; whether they are at home, and who they are, is no column of theirs.
+/// The left items of a model's support points, by which cells are typed; whether they are at home, and who
+/// they are, is no column of theirs.
 fn item_points(saved: &SavedModel, sides: &Sides) -> Result<Table> {
     let points = &saved.model.points;
     let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if is_open(levels));

@@ -28,11 +28,12 @@ Examples:
   riesz prefer rank players.csv matches.csv --id name
   riesz prefer rank players.csv matches.csv --circles 20 -o ranks.csv --plot ladder.svg
 
-Fits the nested model, and says how much of the log odds no utility explains (cyclic share), what the marginal
-likelihoods of a ranking and of cycles are, and SpecR beside what it would be on the same graph of who met whom.
-Of items with nothing but names abilities are ranked, which have no cycles. The table has a line an item, best
-first: rank with its 95 % interval, utility (mean log odds against the others, where nobody is at home) with its
-interval, and the probability of being the best.")]
+Fits the nested model, and says how much of the log odds no utility explains (cyclic share), what
+the marginal likelihoods of a ranking and of cycles are, and SpecR beside what it would be on the
+same graph of who met whom. Of items with nothing but names abilities are ranked, which have no
+cycles. The table has a line an item, best first: rank with its 95 % interval, utility (mean log
+odds against the others, where nobody is at home) with its interval, and the probability of being
+the best.")]
 pub struct Args {
     /// How tables and models are read and made.
     #[command(flatten)]

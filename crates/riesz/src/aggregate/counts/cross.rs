@@ -1,4 +1,5 @@
-//! The kernel between rows and inducing points, seen through sums: kept where there is room, and else made again for each pass.
+//! The kernel between rows and inducing points, seen through sums: kept where there is room, and else made
+//! again for each pass.
 
 use std::ops::Range;
 
@@ -45,7 +46,8 @@ impl<'a> Cross<'a> {
         Ok(Self { rows, kernel, points, kept, blocks: blocks.collect(), watch })
     }
 
-    /// What `work` makes of each block, of a bag, rows and their part of the matrix, in order: which threads work on what makes no difference.
+    /// What `work` makes of each block, of a bag, rows and their part of the matrix, in order: which threads
+    /// work on what makes no difference.
     fn visit<T: Send>(&self, work: impl Fn(usize, Range<usize>, &[f64]) -> T + Sync) -> Result<Vec<T>> {
         let (isa, m) = (Isa::detect(), self.points.rows());
         let of_block = |memory: &mut (Vec<f64>, Vec<f64>, Vec<f64>), (bag, range): &(usize, Range<usize>)| {

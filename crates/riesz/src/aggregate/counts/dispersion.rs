@@ -1,7 +1,10 @@
-//! Counts that vary more than their family: around what their rows, or their mediators, say, rates of bags vary, too.
+//! Counts that vary more than their family: around what their rows, or their mediators, say, rates of bags
+//! vary, too.
 //!
-//! A Poisson count whose rate varies by a gamma factor of mean 1 and variance φ is negative binomial, with variance `g + φ g²`. A binomial one whose probability varies by a beta
-//! distribution with parameters `g/φ` and `(1 - g)/φ` is beta-binomial, with variance `n g (1 - g)(1 + n φ)/(1 + φ)`. Both come as near their family as one likes as φ falls to 0.
+//! A Poisson count whose rate varies by a gamma factor of mean 1 and variance φ is negative binomial, with
+//! variance `g + φ g²`. A binomial one whose probability varies by a beta distribution with parameters `g/φ`
+//! and `(1 - g)/φ` is beta-binomial, with variance `n g (1 - g)(1 + n φ)/(1 + φ)`. Both come as near their
+//! family as one likes as φ falls to 0.
 
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{digamma, ln_gamma};
@@ -40,7 +43,8 @@ pub(super) fn negative_binomial_tails(z: f64, dispersion: f64, g: f64) -> (f64, 
     (below, checked_beta_reg(z + 1.0, r, 1.0 / (1.0 + r / g)).unwrap_or(0.0))
 }
 
-/// Of a beta-binomial count of n trials. The information is what the count's variance has of it, which is a little less than Fisher's.
+/// Of a beta-binomial count of n trials. The information is what the count's variance has of it, which is a
+/// little less than Fisher's.
 pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, rest: f64) -> Said {
     let s = 1.0 / dispersion;
     let (a, b, missed) = (g * s, rest * s, n - z);
@@ -67,7 +71,8 @@ pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, rest: f64) 
     }
 }
 
-/// `P(Z < z)` and `P(Z > z)`, by sums from z outwards on the side that the mean is not on. `log` is that of `P(Z = z)`.
+/// `P(Z < z)` and `P(Z > z)`, by sums from z outwards on the side that the mean is not on. `log` is that of
+/// `P(Z = z)`.
 pub(super) fn beta_binomial_tails(
     n: f64,
     z: f64,
@@ -98,7 +103,8 @@ pub(super) fn beta_binomial_tails(
     }
 }
 
-/// The second derivative of `ln Γ` at a positive number: upwards by its recurrence to where the asymptotic series is exact to rounding.
+/// The second derivative of `ln Γ` at a positive number: upwards by its recurrence to where the asymptotic
+/// series is exact to rounding.
 fn trigamma(x: f64) -> f64 {
     let (mut x, mut sum) = (x, 0.0);
     while x < 20.0 {

@@ -11,9 +11,11 @@ use crate::expansion::{Link, logistic};
 /// How counts come about, and what of f makes a row's part of them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Family {
-    /// Of events: a Poisson variable of mean `Σ_i w_i exp(f_i)`, with weights that say how many there are to have them (people, person-years). f is the logarithm of a rate.
+    /// Of events: a Poisson variable of mean `Σ_i w_i exp(f_i)`, with weights that say how many there are to
+    /// have them (people, person-years). f is the logarithm of a rate.
     Poisson,
-    /// Of successes among trials: binomial, each of probability `Σ_i w_i σ(f_i)` with weights that add up to 1. f is the log odds of a success.
+    /// Of successes among trials: binomial, each of probability `Σ_i w_i σ(f_i)` with weights that add up
+    /// to 1. f is the log odds of a success.
     Binomial {
         /// Of each target how many.
         trials: Vec<f64>,
@@ -101,7 +103,8 @@ impl Family {
         }
     }
 
-    /// Of target t, whose count is z and more dispersed than its family by so much, where the sum is g and the sum of rests `rest`.
+    /// Of target t, whose count is z and more dispersed than its family by so much, where the sum is g and
+    /// the sum of rests `rest`.
     pub(super) fn said(&self, t: usize, z: f64, dispersion: f64, g: f64, rest: f64) -> Said {
         // 0 · log 0 is 0 here.
         let times_log = |a: f64, x: f64| if a > 0.0 { a * x.ln() } else { 0.0 };
@@ -147,7 +150,8 @@ impl Family {
         }
     }
 
-    /// The logarithms of `P(Z = z)`, and `P(Z < z)` and `P(Z > z)`, for a count of target t whose sum has this link; its mean and its variance.
+    /// The logarithms of `P(Z = z)`, and `P(Z < z)` and `P(Z > z)`, for a count of target t whose sum has
+    /// this link; its mean and its variance.
     pub(super) fn count(&self, t: usize, z: f64, dispersion: f64, link: f64) -> Chances {
         let part = self.part(link);
         let said = self.said(t, z, dispersion, part.of, part.rest);

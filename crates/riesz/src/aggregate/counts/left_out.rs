@@ -6,14 +6,16 @@ use super::family::Chances;
 use super::mode::{Bend, Here, Observed};
 use crate::aggregate::fitted::LeftOut;
 
-/// The sums of targets are averaged over on a grid of that many of their standard deviations to either side, in steps of this part of the narrower of what is
-/// believed without the target and what the target says; no more steps than that.
+/// The sums of targets are averaged over on a grid of that many of their standard deviations to either side,
+/// in steps of this part of the narrower of what is believed without the target and what the target says; no
+/// more steps than that.
 const WIDTH: f64 = 7.0;
 const STEP: f64 = 0.25;
 const MOST: f64 = 4_000.0;
 
-/// From the approximation around the mode: a target's own part is taken out of what is believed of (the link of) its sum, and the count averaged over what is left (Laplace leave-one-out,
-/// as Vehtari et al. 2016 have it for single observations; a prior mean that was learnt is as uncertain as the others leave it).
+/// From the approximation around the mode: a target's own part is taken out of what is believed of (the link
+/// of) its sum, and the count averaged over what is left (Laplace leave-one-out, as Vehtari et al. 2016 have
+/// it for single observations; a prior mean that was learnt is as uncertain as the others leave it).
 pub(super) fn left_out(observed: &Observed<'_>, here: &Here, bend: &Bend) -> LeftOut {
     let Observed { family, counts, dispersions, .. } = observed;
     let mut out = LeftOut {

@@ -1,14 +1,17 @@
 //! The mode of f given counts, and what Laplace's approximation around it makes of the evidence.
 //!
-//! f is known by its values at inducing points, through independent normal numbers v: `f_i = β + F_i v` with `F = K(X, W)L⁻ᵀ`, `K(W, W) = LLᵀ`. Of a target whose sum is
-//! `g_t = Σ_i A_it h(f_i)`, with slopes `D_it = A_it h'(f_i)` and `ψ_t = Σ_i D_it F_i`, and counts that say ω_t of it (their Fisher information),
+//! f is known by its values at inducing points, through independent normal numbers v: `f_i = β + F_i v` with
+//! `F = K(X, W)L⁻ᵀ`, `K(W, W) = LLᵀ`. Of a target whose sum is `g_t = Σ_i A_it h(f_i)`, with slopes
+//! `D_it = A_it h'(f_i)` and `ψ_t = Σ_i D_it F_i`, and counts that say ω_t of it (their Fisher information),
 //!
 //! ```text
 //! J(β, v) = Σ_t log p(z_t | g_t) - ½ vᵀv        Λ = I + Σ_t ω_t ψ_t ψ_tᵀ        log p(z) ≈ max J - ½ log det Λ
 //! ```
 //!
-//! Λ is that of the process whose sums are observed with noise `1/ω_t` and weights D (Gauss-Newton): all that is known of normal targets is known of counts around their mode. The way there takes
-//! the second derivatives themselves, by conjugate gradients that Λ preconditions, and Λ where these bend the wrong way: the logarithm of a sum of exponentials is convex.
+//! Λ is that of the process whose sums are observed with noise `1/ω_t` and weights D (Gauss-Newton): all that
+//! is known of normal targets is known of counts around their mode. The way there takes the second
+//! derivatives themselves, by conjugate gradients that Λ preconditions, and Λ where these bend the wrong way:
+//! the logarithm of a sum of exponentials is convex.
 
 use super::cross::Cross;
 use super::family::Family;
@@ -25,7 +28,8 @@ const HALVINGS: usize = 40;
 const INNER: f64 = 1e-10;
 const MOST_INNER: usize = 200;
 
-/// At the mode a step promises to raise J by no more than that part of it, or by little that the step before did not make any less: that is rounding.
+/// At the mode a step promises to raise J by no more than that part of it, or by little that the step before
+/// did not make any less: that is rounding.
 const STILL: f64 = 1e-18;
 const LITTLE: f64 = 1e-9;
 const LESS: f64 = 0.1;
@@ -69,7 +73,8 @@ pub(super) struct Bend {
     /// By membership: D without B, and the same of second derivatives.
     pub slopes: Vec<f64>,
     pub bends: Vec<f64>,
-    /// The latter times what the targets of its bag say of it: the diagonal of the log likelihood's second derivatives.
+    /// The latter times what the targets of its bag say of it: the diagonal of the log likelihood's second
+    /// derivatives.
     curve: Vec<f64>,
     /// Of targets ψ, points × targets, and the sums of D.
     pub psi: Matrix,
@@ -77,7 +82,8 @@ pub(super) struct Bend {
     /// `Λ - I`, and Λ.
     pub told: Matrix,
     pub lambda: Cholesky,
-    /// Where β is learnt: `Λ⁻¹` of its column of the augmented Λ, and what is left of its diagonal without that.
+    /// Where β is learnt: `Λ⁻¹` of its column of the augmented Λ, and what is left of its diagonal without
+    /// that.
     border: Option<(Vec<f64>, f64)>,
 }
 
@@ -212,7 +218,8 @@ impl Observed<'_> {
         Ok(Place { beta, v })
     }
 
-    /// `H⁻¹ right`, H minus the second derivatives; and whether H bent the wrong way, where the answer is worth nothing.
+    /// `H⁻¹ right`, H minus the second derivatives; and whether H bent the wrong way, where the answer is
+    /// worth nothing.
     pub fn solve(
         &self,
         cross: &Cross<'_>,

@@ -1,19 +1,22 @@
 //! The slopes of Laplace's approximation of the evidence by the kernel's parameters, and by dispersions.
 //!
-//! The mode moves with the kernel, so that both parts count: with `e_i` what `-½ log det Λ` moves with f_i, `E = Fᵀe`, and `H y = E` for minus the second derivatives H of J, the slopes by F are
+//! The mode moves with the kernel, so that both parts count: with `e_i` what `-½ log det Λ` moves with f_i,
+//! `E = Fᵀe`, and `H y = E` for minus the second derivatives H of J, the slopes by F are
 //!
 //! ```text
 //! -D_i (B ω Λ⁻¹ψ)_i + (s + e + p)_i vᵀ + s_i yᵀ        s = ∂ log p/∂f,   p = ∂² log p/∂f² (y_β + F y)
 //! ```
 //!
-//! and, because all of it depends on F through FFᵀ alone, those by K(W, W) are `-½ L⁻ᵀ(vvᵀ + vyᵀ + yvᵀ - (I - Λ⁻¹))L⁻¹`.
+//! and, because all of it depends on F through FFᵀ alone, those by K(W, W) are
+//! `-½ L⁻ᵀ(vvᵀ + vyᵀ + yvᵀ - (I - Λ⁻¹))L⁻¹`.
 
 use super::cross::Cross;
 use super::mode::{Mode, Observed, Place, lower, to_bags, upper};
 use crate::error::Result;
 use crate::fit::whitened::Whitened;
 
-/// By the kernel's parameters, and of each target by the logarithm of its dispersion. Cost some passes over the kernel, one with slopes, and O(points³).
+/// By the kernel's parameters, and of each target by the logarithm of its dispersion. Cost some passes over
+/// the kernel, one with slopes, and O(points³).
 pub(super) fn slopes(
     observed: &Observed<'_>,
     cross: &Cross<'_>,

@@ -1,15 +1,17 @@
-//! The evidence of sums over bags of a process that is known through its values at inducing points, which are integrated out.
+//! The evidence of sums over bags of a process that is known through its values at inducing points, which are
+//! integrated out.
 //!
-//! With `Φ = PᵀK(X, W)`, `K(W, W) = LLᵀ`, `Ψ = L⁻¹Φᵀ`, noise variances C (diagonal), residuals `r = z - β s` and what points leave unexplained of each sum,
-//! `gap = diag(PᵀK(X, X)P - ΨᵀΨ)`:
+//! With `Φ = PᵀK(X, W)`, `K(W, W) = LLᵀ`, `Ψ = L⁻¹Φᵀ`, noise variances C (diagonal), residuals `r = z - β s`
+//! and what points leave unexplained of each sum, `gap = diag(PᵀK(X, X)P - ΨᵀΨ)`:
 //!
 //! ```text
 //! VFE   = log N(r; 0, ΨᵀΨ + C) - ½ tr C⁻¹ gap         (Titsias 2009)
 //! FITC  = log N(r; 0, ΨᵀΨ + C + gap)                  (Snelson and Ghahramani 2006, of sums instead of rows)
 //! ```
 //!
-//! Either is `log N(r; 0, ΨᵀΨ + D)` and a penalty. Through `Λ = I + ΨD⁻¹Ψᵀ` everything is of the size of the points or linear in the number of bags. The constant mean β is that
-//! which makes it largest, by generalised least squares, unless it is given.
+//! Either is `log N(r; 0, ΨᵀΨ + D)` and a penalty. Through `Λ = I + ΨD⁻¹Ψᵀ` everything is of the size of the
+//! points or linear in the number of bags. The constant mean β is that which makes it largest, by generalised
+//! least squares, unless it is given.
 
 use super::Approximation;
 use super::features::Features;
@@ -49,7 +51,8 @@ pub(super) struct Collapsed {
     pub by_noise: Vec<f64>,
     /// The diagonal of `V⁻¹`.
     pub precision: Vec<f64>,
-    /// What points leave unexplained of the variances of sums: not counted in V, and all together in units of noise variances, halved.
+    /// What points leave unexplained of the variances of sums: not counted in V, and all together in units of
+    /// noise variances, halved.
     pub besides: Vec<f64>,
     pub unexplained: f64,
     /// `V⁻¹s`, and `sᵀV⁻¹s`, if the mean was learnt.
@@ -64,7 +67,8 @@ fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
 }
 
 impl Collapsed {
-    /// Of `targets` whose sums of a constant 1 are `ones`. The mean is learnt unless it is given. Cost O(bags points² + points³).
+    /// Of `targets` whose sums of a constant 1 are `ones`. The mean is learnt unless it is given. Cost O(bags
+    /// points² + points³).
     pub fn new(
         kernel: &Kernel,
         points: &Table,
@@ -158,7 +162,8 @@ impl Collapsed {
         })
     }
 
-    /// The standard error of the value, by the prior variances of targets that samples of rows say; 0 without.
+    /// The standard error of the value, by the prior variances of targets that samples of rows say; 0
+    /// without.
     pub fn error(&self, priors: &[Vec<f64>]) -> f64 {
         let found: Vec<f64> = priors.iter().map(|own| dot(own, &self.by_gap)).collect();
         if found.len() < 2 {
@@ -168,8 +173,9 @@ impl Collapsed {
         (found.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
     }
 
-    /// The gradient in the kernel's parameters. With `G = K(W, W)⁻¹Φᵀ`, slopes γ by gaps and `W = T - 2γ` it is `Σ dΦ∘WGᵀ - ½ tr GWGᵀdK(W, W) + Σ_b γ_b d(PᵀKP)_bb`, and with
-    /// `ε = 1 + 2γD`, which is 0 for the VFE, `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
+    /// The gradient in the kernel's parameters. With `G = K(W, W)⁻¹Φᵀ`, slopes γ by gaps and `W = T - 2γ` it
+    /// is `Σ dΦ∘WGᵀ - ½ tr GWGᵀdK(W, W) + Σ_b γ_b d(PᵀKP)_bb`, and with `ε = 1 + 2γD`, which is 0 for the
+    /// VFE, `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
     pub fn by_kernel(
         &self,
         kernel: &Kernel,
@@ -221,7 +227,8 @@ impl Collapsed {
         Ok(total)
     }
 
-    /// F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`, in as many columns as there are parts that count. Cost O(points³).
+    /// F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`, in as many columns as
+    /// there are parts that count. Cost O(points³).
     pub fn root(&self) -> Result<Matrix> {
         self.points.root(&self.told)
     }

@@ -1,4 +1,5 @@
-//! Sums over bags of what a kernel makes of rows and inducing points. They are all that is seen of the rows, however many there are, and made of some at a time.
+//! Sums over bags of what a kernel makes of rows and inducing points. They are all that is seen of the rows,
+//! however many there are, and made of some at a time.
 
 use std::ops::Range;
 
@@ -15,14 +16,16 @@ use crate::table::Table;
 /// Points at a time, so that the sums of all parameters stay in the nearest cache.
 const TILE: usize = 256;
 
-/// Slopes are kept from the values to the gradient if they are not more numbers than that (256 MB), and else made anew.
+/// Slopes are kept from the values to the gradient if they are not more numbers than that (256 MB), and else
+/// made anew.
 const KEPT: usize = 1 << 25;
 
 /// Of bags, or of targets that are made of them, and points.
 pub(super) struct Features {
     /// `PᵀK(X, W)`, bags × points; targets × points where they are not the bags.
     pub phi: Matrix,
-    /// The prior variance of each target, and by sample of rows where these are sampled or targets are not the bags.
+    /// The prior variance of each target, and by sample of rows where these are sampled or targets are not
+    /// the bags.
     pub prior: Vec<f64>,
     pub priors: Vec<Vec<f64>>,
     /// Bags × (1 + parameters): the diagonal of `PᵀK(X, X)P`, and its slopes if they were asked for.
@@ -87,7 +90,8 @@ impl Rows {
         own
     }
 
-    /// The sums of all bags, and with `slopes` what their gradient takes. Cost O(rows points columns) and O(rows² columns) of each bag; memory O(bags points).
+    /// The sums of all bags, and with `slopes` what their gradient takes. Cost O(rows points columns) and
+    /// O(rows² columns) of each bag; memory O(bags points).
     pub(super) fn features(
         &self,
         kernel: &Kernel,
@@ -136,7 +140,8 @@ impl Rows {
         Ok(Features { phi, prior, priors: Vec::new(), own, kept })
     }
 
-    /// `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p`, where `features` has these weights' slopes or they are made anew.
+    /// `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p`, where `features` has these weights' slopes or they are made
+    /// anew.
     pub(super) fn contract(
         &self,
         features: &Features,

@@ -1,7 +1,10 @@
-//! Targets that are made of bags by a matrix B, as mediators make them: sums with points are `BᵀΦ`, and what points leave unexplained takes `diag BᵀUB` with `U = PᵀK(X, X)P` between all bags.
+//! Targets that are made of bags by a matrix B, as mediators make them: sums with points are `BᵀΦ`, and what
+//! points leave unexplained takes `diag BᵀUB` with `U = PᵀK(X, X)P` between all bags.
 //!
-//! U is exact up to some tens of thousands of rows. Beyond, its diagonal is, and the rest is the mean over a few samples of rows, drawn by a seed for each bag by their weights: no
-//! pair of bags is estimated with a bias, the samples stay the same while parameters are tuned, and how they differ says how well the evidence is known.
+//! U is exact up to some tens of thousands of rows. Beyond, its diagonal is, and the rest is the mean over a
+//! few samples of rows, drawn by a seed for each bag by their weights: no pair of bags is estimated with a
+//! bias, the samples stay the same while parameters are tuned, and how they differ says how well the evidence
+//! is known.
 
 use std::sync::atomic::AtomicBool;
 

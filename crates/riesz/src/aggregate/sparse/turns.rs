@@ -1,5 +1,5 @@
-//! Mediated targets through inducing points: the regression on mediators and the rest of the model are chosen by turns, as exact processes do, because what bags are like depends on the
-//! kernel of rows.
+//! Mediated targets through inducing points: the regression on mediators and the rest of the model are chosen
+//! by turns, as exact processes do, because what bags are like depends on the kernel of rows.
 
 use super::through::Pairs;
 use super::{SparseAggregateFit, SparseAggregateProcess};
@@ -17,10 +17,13 @@ use crate::linalg::Matrix;
 const TURNS: usize = 3;
 
 impl SparseAggregateProcess {
-    /// As [`fit`](Self::fit), of targets some of which have no rows: these are made of bags through mediators. The known noise is that of the data. With
-    /// [`tune`](Self::tune) and [`priors`](Self::priors), kernel and ridge of the mediators are chosen by how well they predict bags that are left out, by the kernel of rows as it
-    /// is; that and the tuning of all else take turns, at most three. How uncertain the regression is counts as noise of each target by itself
-    /// ([`mediation_noise`](Self::mediation_noise)), and there is no noise of rows, which a warning says.
+    /// As [`fit`](Self::fit), of targets some of which have no rows: these are made of bags through
+    /// mediators. The known noise is that of the data. With
+    /// [`tune`](Self::tune) and [`priors`](Self::priors), kernel and ridge of the mediators are chosen by how
+    /// well they predict bags that are left out, by the kernel of rows as it is; that and the tuning of all
+    /// else take turns, at most three. How uncertain the regression is counts as noise of each target by
+    /// itself ([`mediation_noise`](Self::mediation_noise)), and there is no noise of rows, which a warning
+    /// says.
     ///
     /// # Errors
     /// As [`fit`](Self::fit) and [`Operator::new`].
@@ -89,7 +92,8 @@ impl SparseAggregateProcess {
         let (rows, watch) = (Rows::new(&data.rows, data.bags.weights()), self.watch());
         let diagonal = rows.features(kernel, &data.rows.select_rows(&[0]), false, watch)?.prior;
         let mut total = Matrix::zeros(diagonal.len(), diagonal.len());
-        // The diagonal is in all of them, so that their sum is a multiple of their mean, which makes no difference.
+        // The diagonal is in all of them, so that their sum is a multiple of their mean, which makes no
+        // difference.
         for gram in Pairs::new(&rows, self.seed).grams(&rows, &diagonal, kernel, watch.stop) {
             total.data_mut().iter_mut().zip(gram?.data()).for_each(|(t, v)| *t += v);
         }

@@ -7,7 +7,8 @@ use crate::kernel::rounding::{Reach, TINY};
 use crate::linalg::dot;
 use crate::table::Table;
 
-/// What is known of the weights of the reference rows at one row, in the coordinates of the system that they solve.
+/// What is known of the weights of the reference rows at one row, in the coordinates of the system that they
+/// solve.
 pub(super) struct WeightsAt {
     /// A bound on the length of their error, in those coordinates.
     pub(super) off: f64,
@@ -21,7 +22,8 @@ pub(super) struct WeightsAt {
     pub(super) ones: f64,
 }
 
-/// What the model would say with the absent players of each reference row, less the intercept, for one row and output.
+/// What the model would say with the absent players of each reference row, less the intercept, for one row
+/// and output.
 pub(super) struct AveragedAt {
     /// Its product with the weights.
     pub(super) product: f64,
@@ -31,7 +33,8 @@ pub(super) struct AveragedAt {
     pub(super) size: f64,
 }
 
-/// The value of a coalition, and a bound on its error, for output `o`. `terms` roundings are behind each number, besides those of kernels.
+/// The value of a coalition, and a bound on its error, for output `o`. `terms` roundings are behind each
+/// number, besides those of kernels.
 pub(super) fn by_factors(
     game: &ObservationalGame<'_>,
     rounds: &Rounds,
@@ -50,8 +53,9 @@ pub(super) fn by_factors(
     (value, solving + summing + 8.0 * u * (intercept.abs() + base.abs()))
 }
 
-/// The value of a coalition, and a bound on its error, for output `o` of a kernel without factors: the product of a right side of length
-/// `right` with a solution of length `length`, of `size` numbers, that is off by at most `solving`.
+/// The value of a coalition, and a bound on its error, for output `o` of a kernel without factors: the
+/// product of a right side of length `right` with a solution of length `length`, of `size` numbers, that is
+/// off by at most `solving`.
 pub(super) fn by_outputs(
     game: &ObservationalGame<'_>,
     o: usize,
@@ -70,8 +74,8 @@ pub(super) fn by_outputs(
 pub(super) struct Rounds {
     units: f64,
     per_log: f64,
-    /// Whether no factor is larger than 1: what a term is off is relative to itself, and grows with its logarithm. Else it is relative
-    /// to `√(k(u, u) k(v, v))`.
+    /// Whether no factor is larger than 1: what a term is off is relative to itself, and grows with its
+    /// logarithm. Else it is relative to `√(k(u, u) k(v, v))`.
     pub(super) bounded: bool,
     /// `Σ |coef|` times the scales of the kernel's terms, by output.
     coef: Vec<f64>,
@@ -104,8 +108,9 @@ impl Rounds {
         Self { units, per_log, bounded, coef }
     }
 
-    /// What rounding can do to a sum over the support points, for output `o`, of terms whose sizes sum up to `size`, with so many roundings
-    /// more. As `z ln(1/z)` is concave, the terms' logarithms matter no more than that of what they are on average.
+    /// What rounding can do to a sum over the support points, for output `o`, of terms whose sizes sum up to
+    /// `size`, with so many roundings more. As `z ln(1/z)` is concave, the terms' logarithms matter no more
+    /// than that of what they are on average.
     pub(super) fn off(&self, o: usize, size: f64, more: f64) -> f64 {
         let far = if self.bounded && size > 0.0 { (self.coef[o] / size).ln().max(0.0) } else { 0.0 };
         let units = self.units + more + self.per_log * (far + 0.368);

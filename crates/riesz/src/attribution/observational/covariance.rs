@@ -4,13 +4,15 @@
 //!
 //! `v(S) = Σ_b W_S(x)_b f(x_S, b_-S) + (1 - Σ_b W_S(x)_b) v(∅)`, `v(∅) = Σ_b w_b f(b)`,
 //!
-//! (the second part only where weights are centred), because the kernel's factors of present and absent players are the kernel at the mixed row; where it has no
-//! such factors f is taken at the reference rows themselves. The weights come from the reference alone, whatever the kernel that they are learnt with, so values are
-//! linear in f, and under a prior of covariance k that is a sum of products
+//! (the second part only where weights are centred), because the kernel's factors of present and absent
+//! players are the kernel at the mixed row; where it has no such factors f is taken at the reference rows
+//! themselves. The weights come from the reference alone, whatever the kernel that they are learnt with, so
+//! values are linear in f, and under a prior of covariance k that is a sum of products
 //!
 //! `cov(v(S; x), v(T; x')) = Σ_{b,c} W_S(x)_b W_T(x')_c k((x_S, b_-S), (x'_T, c_-T))`,
 //!
-//! for which there is a [shorter way](crate::attribution::mixtures). Source: our own; the game, Chau, Hu, Gonzalez and Sejdinovic 2022.
+//! for which there is a [shorter way](crate::attribution::mixtures). Source: our own; the game, Chau, Hu,
+//! Gonzalez and Sejdinovic 2022.
 
 use rayon::prelude::*;
 
@@ -29,8 +31,8 @@ const NUMBERS: usize = 1 << 24;
 /// Parts in which unions of coalitions are summed up.
 const PARTS: usize = 32;
 
-/// What there is at some rows: for each coalition, by its players' bits, the weights of the reference rows, rows × reference; and for each
-/// row what each coalition counts in the values of players.
+/// What there is at some rows: for each coalition, by its players' bits, the weights of the reference rows,
+/// rows × reference; and for each row what each coalition counts in the values of players.
 struct Weighed {
     weights: Vec<Matrix>,
     counts: Vec<Vec<Vec<f64>>>,
@@ -48,7 +50,8 @@ impl ObservationalGame<'_> {
         }
         if p > MOST_PLAYERS {
             let allowed = format!(
-                "in the observational game there are covariances of up to {MOST_PLAYERS} features, and here are {p}: group them"
+                "in the observational game there are covariances of up to {MOST_PLAYERS} features, and here \
+                 are {p}: group them"
             );
             return Err(Error::parameter("covariance", true, allowed));
         }
@@ -61,8 +64,9 @@ impl ObservationalGame<'_> {
         (NUMBERS / (each << self.groups.players().len())).clamp(1, 64)
     }
 
-    /// The values of all players in all rows as functionals of f, player after player in each row. The prior covariance is that of all of them, or of those of each
-    /// row alone (0 between rows), or none at all. Cost 3^players · reference² for each pair of rows, and 2^players times what weights cost.
+    /// The values of all players in all rows as functionals of f, player after player in each row. The prior
+    /// covariance is that of all of them, or of those of each row alone (0 between rows), or none at all.
+    /// Cost 3^players · reference² for each pair of rows, and 2^players times what weights cost.
     pub(crate) fn posterior_functionals(&self, rows: &Table, prior: Pairs) -> Result<Functionals> {
         self.check_covariances()?;
         let data = rows.conform(self.model.columns())?;

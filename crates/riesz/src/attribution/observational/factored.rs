@@ -1,4 +1,5 @@
-//! Coalitions whose systems are factored: one factorisation serves all rows and outputs, and each coalition is valued by one thread.
+//! Coalitions whose systems are factored: one factorisation serves all rows and outputs, and each coalition
+//! is valued by one thread.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -29,7 +30,8 @@ pub(super) enum AbsentFactors {
 }
 
 impl AbsentFactors {
-    /// `same` says whether the embedding's factors between reference rows are the product's between support points and reference rows.
+    /// `same` says whether the embedding's factors between reference rows are the product's between support
+    /// points and reference rows.
     pub(super) fn new(
         means: &FactoredMeans,
         model: &Expansion,
@@ -91,7 +93,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(Self { game, means, rounds, count: rows.rows(), at, present })
     }
 
-    /// Factors the coalition's system, and puts what it is solved for into `weights`; returns its lengths, by row.
+    /// Factors the coalition's system, and puts what it is solved for into `weights`; returns its lengths, by
+    /// row.
     fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<Vec<f64>> {
         let (means, present, stop) = (self.means, coalition.present(), &self.game.stop);
         means.prepare(present, &mut memory.system, stop)?;
@@ -99,7 +102,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         means.right(&self.at, present, &memory.system, &mut memory.weights, stop)
     }
 
-    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i + n r]`.
+    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at
+    /// `out[i + n r]`.
     fn add_functional(
         &self,
         products: &[Product],
@@ -214,7 +218,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             let own = vec![1.0; rows.len()];
             means.project(&memory.system, rows, &own, &mut ones);
         }
-        // Where the embedding's kernel is 1 at most, a projection is no longer than what it is made of, up to the features' √2.
+        // Where the embedding's kernel is 1 at most, a projection is no longer than what it is made of, up to
+        // the features' √2.
         let bounded = means.learnt.kernel.factors().is_some();
         let stretch = if bounded { 1.5 } else { means.stretch(&memory.system).max(1.5) };
         let terms = game.model.points.rows() as f64 + (size + reference) as f64 + 2.0 * game.units;
@@ -241,8 +246,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(())
     }
 
-    /// Adds what product `t` contributes to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`, reference rows × (outputs × rows), as
-    /// it is worth in the system.
+    /// Adds what product `t` contributes to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`, reference
+    /// rows × (outputs × rows), as it is worth in the system.
     fn average(
         &self,
         t: usize,
@@ -268,7 +273,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         }
         let mut largest = 0.0_f64;
         let (size, columns) = (means.size(), self.count * m);
-        // The absent factors are many columns as well: what they are worth in the system is less to multiply if there are more rows.
+        // The absent factors are many columns as well: what they are worth in the system is less to multiply
+        // if there are more rows.
         let factors_first = !means.exact() && columns * (n + size) > n * size;
         let mut worth = vec![0.0; if factors_first { size * n } else { 0 }];
         for rows in means.blocks() {

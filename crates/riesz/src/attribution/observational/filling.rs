@@ -1,4 +1,5 @@
-//! What a coalition of features makes of a row of a function: rows that stand for it, with the absent features filled in.
+//! What a coalition of features makes of a row of a function: rows that stand for it, with the absent
+//! features filled in.
 
 use std::sync::atomic::AtomicBool;
 
@@ -156,7 +157,8 @@ impl FillingGiven<'_> {
                 means.solve(system, &mut solved, stop)?;
                 let units = means.learnt.kernel.units(x.len());
                 let error = means.solution_error(system, right[0], dot(&solved, &solved).sqrt(), units);
-                // Where the kernel is 1 at most, the reference rows' weights are no longer than what they come from.
+                // Where the kernel is 1 at most, the reference rows' weights are no longer than what they
+                // come from.
                 let bounded = means.learnt.kernel.factors().is_some();
                 let error = if bounded { error } else { error * means.stretch(system) };
                 let weights = means.weights(system, 0..reference.rows.len(), &solved);

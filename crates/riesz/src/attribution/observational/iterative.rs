@@ -1,5 +1,5 @@
-//! Coalitions whose systems are solved by iteration, a batch at a time, over tiles of rows: nothing as large as the reference squared is
-//! kept. The threads share the rows of each tile.
+//! Coalitions whose systems are solved by iteration, a batch at a time, over tiles of rows: nothing as large
+//! as the reference squared is kept. The threads share the rows of each tile.
 
 use super::bounds::{AveragedAt, Rounds, WeightsAt, by_factors, by_outputs};
 use super::{Averaged, ObservationalGame, Product, Valuation};
@@ -56,7 +56,8 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         self.means.solve(coalitions, RightSides::Kernel(&self.rows), self.game.units, &self.game.stop)
     }
 
-    /// For each coalition the products of the present factors between rows and support points, rows next to one another.
+    /// For each coalition the products of the present factors between rows and support points, rows next to
+    /// one another.
     fn present(&self, product: &Product, coalitions: &[&[bool]]) -> Result<Vec<Vec<f64>>> {
         let products = &Products::new(&product.kernels, coalitions, true);
         Tiles { products, u: &self.rows, v: &self.game.model.points }.whole(&self.game.stop)
@@ -110,8 +111,8 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         (0..count).map(of).collect()
     }
 
-    /// For each coalition `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)` of output `o`, rows × reference rows, and for each row
-    /// `Σ_i |coef_i| |present factors|` times the largest absent factor.
+    /// For each coalition `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)` of output `o`, rows × reference rows, and
+    /// for each row `Σ_i |coef_i| |present factors|` times the largest absent factor.
     fn averaged(
         &self,
         products: &[Product],
@@ -148,7 +149,8 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         Ok(averaged.into_iter().zip(sizes).collect())
     }
 
-    /// The values of a batch, where the outputs at the reference rows are averaged. `outputs` is column-major.
+    /// The values of a batch, where the outputs at the reference rows are averaged. `outputs` is
+    /// column-major.
     fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
         let ObservationalGame { model, stop, off, units, .. } = self.game;
         let (means, count, m) = (self.means, self.rows.rows(), model.outputs());

@@ -1,12 +1,14 @@
-//! The observational game, coalition by coalition. With `W_S(x) = (K_S + η diag(1/w))⁻¹ k_S(x)` the weights of the reference rows
-//! given the players S at x, support points `x_i` and reference rows `x_b`, a coalition's value is
+//! The observational game, coalition by coalition. With `W_S(x) = (K_S + η diag(1/w))⁻¹ k_S(x)` the weights
+//! of the reference rows given the players S at x, support points `x_i` and reference rows `x_b`, a
+//! coalition's value is
 //!
 //! `intercept + Σ_i coef_i k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`
 //!
-//! around the mean over the reference, term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic 2022, Proposition 3). A
-//! kernel that ties players together has no such factors; then the model's outputs at the reference rows are averaged,
-//! `Σ_b W_S(x)_b f(x_b)` around their mean (their equation C.5). The systems are factored one by one, or solved by iteration a batch at
-//! a time; results do not depend on the number of threads.
+//! around the mean over the reference, term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic
+//! 2022, Proposition 3). A kernel that ties players together has no such factors; then the model's outputs at
+//! the reference rows are averaged, `Σ_b W_S(x)_b f(x_b)` around their mean (their equation C.5). The systems
+//! are factored one by one, or solved by iteration a batch at a time; results do not depend on the number of
+//! threads.
 //!
 //! Of a function, which has no kernel, [`filling`] says what absent features are.
 
@@ -65,7 +67,8 @@ pub(crate) struct ObservationalGame<'m> {
 enum Averaged {
     /// Players have factors in these products of the model's kernel: the absent ones' are averaged.
     Factors(Vec<Product>),
-    /// They do not, for this reason: the outputs at the reference rows are averaged. Column-major, less what they are shrunk towards.
+    /// They do not, for this reason: the outputs at the reference rows are averaged. Column-major, less what
+    /// they are shrunk towards.
     Outputs(Vec<f64>, Error),
 }
 
@@ -81,8 +84,8 @@ trait Valuation: Sync {
     /// For each coalition the values and bounds on their errors, rows × outputs.
     fn values(&self, coalitions: &[Coalition]) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
 
-    /// The sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its weight, at `[i + n r]`;
-    /// `nobody` is worth the mean of `k(x_i, x_b)`.
+    /// The sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its
+    /// weight, at `[i + n r]`; `nobody` is worth the mean of `k(x_i, x_b)`.
     fn functionals(
         &self,
         products: &[Product],
@@ -92,7 +95,8 @@ trait Valuation: Sync {
 }
 
 impl<'m> ObservationalGame<'m> {
-    /// Prepares to value coalitions of `groups`. Gives up with [`Error::Interrupted`] soon after `stop` becomes true, now and later.
+    /// Prepares to value coalitions of `groups`. Gives up with [`Error::Interrupted`] soon after `stop`
+    /// becomes true, now and later.
     pub(crate) fn new(
         model: &'m Expansion,
         reference: Background,
@@ -103,7 +107,8 @@ impl<'m> ObservationalGame<'m> {
         let reference = Reference::new(&reference, model.columns())?;
         let rows = reference.table(model.columns())?;
         let blocks: Vec<Vec<usize>> = groups.players().iter().map(|player| player.columns.clone()).collect();
-        // Where all factors are kept, those between support points and reference rows are too, unless they are the same.
+        // Where all factors are kept, those between support points and reference rows are too, unless they
+        // are the same.
         let kernel = conditioning.kernel.kernel(Some(&model.kernel), &rows)?;
         let kept = match conditioning.approximation {
             Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
@@ -146,7 +151,8 @@ impl<'m> ObservationalGame<'m> {
     /// The embedding's kernel, one product of factors, and ridge.
     ///
     /// # Errors
-    /// [`Error::NotProduct`] if the model's kernel ties players together; [`Error::Parameter`] if the embedding's does.
+    /// [`Error::NotProduct`] if the model's kernel ties players together; [`Error::Parameter`] if the
+    /// embedding's does.
     pub(crate) fn conditioning(&self) -> Result<(&Kernel, f64)> {
         self.products()?;
         let kernel = self.means.kernel();
@@ -297,7 +303,8 @@ impl<'m> ObservationalGame<'m> {
     }
 }
 
-/// Whether the factors of the model between its support points and the reference rows are those of the embedding.
+/// Whether the factors of the model between its support points and the reference rows are those of the
+/// embedding.
 fn shares_factors(model: &Expansion, reference: &Table, embedding: &Kernel) -> bool {
     let ([term], [own]) = (model.kernel.terms.as_slice(), embedding.terms.as_slice()) else { return false };
     term.factors == own.factors && model.points.column_major() == reference.column_major()
@@ -322,7 +329,8 @@ fn by_row<T: Send>(
     .collect()
 }
 
-/// What rounding can do to the outputs at each row of `x`, or to a mean over so many of them, output by output.
+/// What rounding can do to the outputs at each row of `x`, or to a mean over so many of them, output by
+/// output.
 fn off(
     model: &Expansion,
     x: &Table,

@@ -1,4 +1,5 @@
-//! A normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula), and of some columns given others.
+//! A normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula), and of
+//! some columns given others.
 
 use statrs::distribution::ContinuousCDF;
 
@@ -88,7 +89,8 @@ impl Normal {
                 a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|at| self.correlation[at]);
             Matrix::from_row_major(a.len(), b.len(), numbers.collect())
         };
-        // Constant columns, and columns that others determine, leave a singular matrix: a little is added to its diagonal.
+        // Constant columns, and columns that others determine, leave a singular matrix: a little is added to
+        // its diagonal.
         let regular = |mut m: Matrix| {
             m.add_diagonal(|_| 1e-10);
             m
@@ -138,7 +140,8 @@ impl GivenNormal<'_> {
     }
 }
 
-/// A column's distinct values in order, and the normal score of each: that of the middle of the weight it holds.
+/// A column's distinct values in order, and the normal score of each: that of the middle of the weight it
+/// holds.
 fn score_table(reference: &Reference, j: usize) -> (Vec<f64>, Vec<f64>) {
     let mut order: Vec<usize> = (0..reference.rows.len()).collect();
     order.sort_by(|&a, &b| reference.rows[a][j].total_cmp(&reference.rows[b][j]));

@@ -1,5 +1,5 @@
-//! The text of a graph: the plain form, DOT, and DAGitty's. One grammar of names and arrows serves all three; braces
-//! make new lines count for nothing.
+//! The text of a graph: the plain form, DOT, and DAGitty's. One grammar of names and arrows serves all three;
+//! braces make new lines count for nothing.
 
 use super::Parsed;
 use crate::error::Result;
@@ -233,7 +233,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A chain of groups and arrows with its attributes; or settings of how to draw, which say nothing about causes.
+    /// A chain of groups and arrows with its attributes; or settings of how to draw, which say nothing about
+    /// causes.
     fn statement(&mut self) -> Result<()> {
         let line = self.line();
         if let (true, Some(Token::Name(word))) = (self.braces, self.peek()) {
@@ -294,7 +295,8 @@ impl Reader {
                 wrong(
                     line,
                     format!(
-                        "'{name}' follows without an arrow: put names with spaces in quotes, and end a chain with ';'"
+                        "'{name}' follows without an arrow: put names with spaces in quotes, and end a \
+                         chain with ';'"
                     ),
                 )
             }

@@ -1,4 +1,5 @@
-//! Means that depend on the explained rows: absent columns follow their distribution given the present ones of the same part.
+//! Means that depend on the explained rows: absent columns follow their distribution given the present ones
+//! of the same part.
 
 use std::collections::HashMap;
 
@@ -26,7 +27,8 @@ pub(super) struct Given {
     pub(super) off: Vec<[f64; 2]>,
 }
 
-/// By ground and product the means given a coalition, rows × support points, none where all are given; and by row what [`Given::off`] says of it.
+/// By ground and product the means given a coalition, rows × support points, none where all are given; and by
+/// row what [`Given::off`] says of it.
 pub(super) type OfCoalition = (Option<Vec<Vec<Matrix>>>, Vec<[f64; 2]>);
 
 impl Independent<'_> {

@@ -1,4 +1,5 @@
-//! What a part's absent columns are taken from, and what a kernel makes of them: means of the products of absent players' factors, and their sizes.
+//! What a part's absent columns are taken from, and what a kernel makes of them: means of the products of
+//! absent players' factors, and their sizes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -97,7 +98,8 @@ impl Ground {
         let numbers = self.numbers(domain, players);
         if numbers > NUMBERS {
             let allowed = format!(
-                "the means of all their coalitions are {numbers} numbers, and {NUMBERS} is the most that is held: group columns, or take fewer support points"
+                "the means of all their coalitions are {numbers} numbers, and {NUMBERS} is the most that is \
+                 held: group columns, or take fewer support points"
             );
             return Err(Error::parameter("number of players", players, allowed));
         }
@@ -212,7 +214,8 @@ pub(super) fn columns_of_parts(
     Ok((columns, (0..width).filter(|j| !all.contains(j)).collect()))
 }
 
-/// How the rest of a part is distributed given some of its columns; `own` are kernels of the model that read all of them.
+/// How the rest of a part is distributed given some of its columns; `own` are kernels of the model that read
+/// all of them.
 pub(super) fn conditional_means(
     conditioning: &Conditioning,
     reference: &Reference,

@@ -1,9 +1,11 @@
 //! How values vary together under the prior.
 //!
-//! A coalition is worth a sum of values of f at rows whose parts are weighted apart, so under a term of the kernel, a product of one factor a part, two
-//! coalitions S and T vary together by the product over parts of [what their weighted rows of the part have in common](crate::attribution::mixtures). For a skew f
-//! the same is taken away where the parts of T have changed places: the left item of S against the right one of T. A part that a term does not read counts 1 there,
-//! as it does in values. Source: our own; the game, Hu, Chau, Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
+//! A coalition is worth a sum of values of f at rows whose parts are weighted apart, so under a term of the
+//! kernel, a product of one factor a part, two coalitions S and T vary together by the product over parts of
+//! [what their weighted rows of the part have in common](crate::attribution::mixtures). For a skew f the same
+//! is taken away where the parts of T have changed places: the left item of S against the right one of T. A
+//! part that a term does not read counts 1 there, as it does in values. Source: our own; the game, Hu, Chau,
+//! Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
 
 use std::borrow::Cow;
 
@@ -51,7 +53,8 @@ struct Product {
     meetings: Vec<usize>,
 }
 
-/// By coalition of a part's own players, the weights of its reference rows, rows × reference. None where they are the reference's own.
+/// By coalition of a part's own players, the weights of its reference rows, rows × reference. None where they
+/// are the reference's own.
 type Weights = Option<Vec<Matrix>>;
 
 /// What there is between two faces.
@@ -148,7 +151,8 @@ impl Independent<'_> {
         let of =
             |m: &Meeting| m.pairs() + (m.own.len() + threads) * self.references(m).iter().product::<usize>();
         memory::hold(meetings.iter().map(of).sum()).map_err(|_| {
-            let allowed = "there is no memory for what all pairs of coalitions, and all pairs of reference rows, have in common: group columns, or take fewer reference rows";
+            let allowed = "there is no memory for what all pairs of coalitions, and all pairs of reference \
+                           rows, have in common: group columns, or take fewer reference rows";
             Error::parameter("covariance", true, allowed)
         })
     }
@@ -240,7 +244,8 @@ impl Independent<'_> {
         Ok(out)
     }
 
-    /// The prior covariance of values, from what coalitions have in common by meeting, some of them the other way round.
+    /// The prior covariance of values, from what coalitions have in common by meeting, some of them the other
+    /// way round.
     fn summed(
         &self,
         meetings: &[Meeting],
@@ -326,7 +331,8 @@ impl Meeting {
         self.own.iter().enumerate().map(|(k, p)| (coalition >> p & 1) << k).sum()
     }
 
-    /// What all pairs of coalitions have in common whose union, of players of other parts too, has these places, where the two are the other way round or not.
+    /// What all pairs of coalitions have in common whose union, of players of other parts too, has these
+    /// places, where the two are the other way round or not.
     fn of_union<'t>(&self, places: &Places, table: &'t Common, turned: bool) -> Cow<'t, [f64]> {
         let own = self.within(places.union);
         let numbers = &table[own];

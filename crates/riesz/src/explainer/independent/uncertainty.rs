@@ -14,7 +14,8 @@ use crate::stop::{Watch, check};
 use crate::table::Table;
 
 impl Independent<'_> {
-    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part of it.
+    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part
+    /// of it.
     pub(in crate::explainer) fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
         of_players(self.question.index, &self.recipe)?;
         if posterior.prior() > 0.0 { self.check_prior(posterior.mirror()) } else { Ok(()) }
@@ -24,7 +25,8 @@ impl Independent<'_> {
         let players = self.players();
         if players > MOST_PLAYERS {
             let allowed = format!(
-                "in the game of independent parts there are covariances of up to {MOST_PLAYERS} features, and here are {players}: group them"
+                "in the game of independent parts there are covariances of up to {MOST_PLAYERS} features, \
+                 and here are {players}: group them"
             );
             return Err(Error::parameter("covariance", true, allowed));
         }
@@ -35,7 +37,9 @@ impl Independent<'_> {
             other.sort_unstable();
             if !self.columns.contains(&other) {
                 let names: Vec<&str> = columns.iter().map(|&j| &self.model.columns()[j].name[..]).collect();
-                let allowed = "how sure values of duels are is known where the columns of a part change places with those of one part: give each item a background of its own, or both one";
+                let allowed = "how sure values of duels are is known where the columns of a part change \
+                               places with those of one part: give each item a background of its own, or \
+                               both one";
                 return Err(Error::parameter("part", names.join(", "), allowed));
             }
         }
@@ -71,8 +75,9 @@ impl Independent<'_> {
         })
     }
 
-    /// The values of all players in all rows as functionals of f, player after player in each row, with the prior covariance of all of them, or of those of each
-    /// row alone, or none at all. Cost 3^players · reference² and 4^players for each pair of rows and each factor of a term, with 8 · 4^players bytes.
+    /// The values of all players in all rows as functionals of f, player after player in each row, with the
+    /// prior covariance of all of them, or of those of each row alone, or none at all. Cost 3^players ·
+    /// reference² and 4^players for each pair of rows and each factor of a term, with 8 · 4^players bytes.
     pub(in crate::explainer) fn posterior_functionals(
         &self,
         rows: &Table,

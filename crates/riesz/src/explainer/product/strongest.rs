@@ -11,7 +11,8 @@ use crate::explanation::{Pair, TopInteractions};
 use crate::table::Table;
 
 impl ByProducts<'_> {
-    /// The strongest pairs of each row, where the index gives values to pairs alone and the kernel is a sum of products; `None` elsewhere.
+    /// The strongest pairs of each row, where the index gives values to pairs alone and the kernel is a sum
+    /// of products; `None` elsewhere.
     pub(in super::super) fn strongest(
         &self,
         rows: &Table,

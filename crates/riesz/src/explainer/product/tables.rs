@@ -46,7 +46,8 @@ fn run(players: usize) -> usize {
 }
 
 impl ByProducts<'_> {
-    /// Whether no factor is larger than 1, and all are off by some roundings alone: such products make no trouble; and there are no powers.
+    /// Whether no factor is larger than 1, and all are off by some roundings alone: such products make no
+    /// trouble; and there are no powers.
     pub(in super::super) fn has_tame_factors(&self) -> bool {
         let tame = |own: &Rounded| own.always.as_ref().is_some_and(|(all, _)| all.tiny <= TINIEST);
         self.powers.is_empty() && self.rounded.iter().all(|own| own.bounded && !own.by_size && tame(own))
@@ -58,8 +59,8 @@ impl ByProducts<'_> {
         self.suits_tables(recipe).then(|| self.products.iter().map(of).collect())
     }
 
-    /// Whether tables take less work a row than the engine, and not too much at first. It depends on no row, so that the same row has
-    /// the same values, to the last bit, whoever it is explained with.
+    /// Whether tables take less work a row than the engine, and not too much at first. It depends on no row,
+    /// so that the same row has the same values, to the last bit, whoever it is explained with.
     fn suits_tables(&self, recipe: &Recipe) -> bool {
         let Absent::Rows(reference) = &self.absent else { return false };
         let (mut row, mut engine, mut making, mut numbers) = (0, 0, 0, 0_usize);
@@ -100,7 +101,8 @@ impl ByProducts<'_> {
         if let Some(tables) = self.tables.get() {
             return Ok(tables);
         }
-        // Two who ask at once make them twice, rather than one wait for the other while it shares its threads.
+        // Two who ask at once make them twice, rather than one wait for the other while it shares its
+        // threads.
         let weights = self.absent.weights();
         let of = |t: usize| {
             let panels = (0..self.panels.len()).into_par_iter();
@@ -141,8 +143,8 @@ impl ByProducts<'_> {
         Ok(PanelTable { means, largest })
     }
 
-    /// The outputs where some players are from reference row `b` and the others from each of some rows: rows × outputs × coalitions of the others; and by row and output
-    /// what these are off.
+    /// The outputs where some players are from reference row `b` and the others from each of some rows: rows
+    /// × outputs × coalitions of the others; and by row and output what these are off.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -219,7 +221,8 @@ impl ByProducts<'_> {
         })
     }
 
-    /// What `find` finds of all rows, some at a time, which share what is read of tables. Threads share batches, and progress counts them.
+    /// What `find` finds of all rows, some at a time, which share what is read of tables. Threads share
+    /// batches, and progress counts them.
     ///
     /// # Errors
     /// Those of `find`.
@@ -308,7 +311,8 @@ impl ByProducts<'_> {
                 }
             }
         }
-        // Products of factors, means over the reference, sums over points; and half of what the engine's bound knows, which is of a difference of two.
+        // Products of factors, means over the reference, sums over points; and half of what the engine's
+        // bound knows, which is of a difference of two.
         let sums = TERMS + self.absent.weights().len().div_ceil(TERMS) + self.absent.normalised();
         let points = self.panels.iter().map(|panel| panel.len.div_ceil(lanes * LANES)).sum::<usize>();
         let rounding = self.rounded[t].always.as_ref().map_or_else(Rounding::default, |(own, _)| *own);

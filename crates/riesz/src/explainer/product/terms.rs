@@ -10,11 +10,12 @@ use crate::kernel::products::PlayerProduct;
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
-/// Weights into which factors of any size are multiplied keep far within the range of doubles: `exp` of this, either way.
+/// Weights into which factors of any size are multiplied keep far within the range of doubles: `exp` of this,
+/// either way.
 const EXTENT: f64 = 300.0;
 
-/// Some rows under the game of a model, a batch a part. They are the rows of its tiles, and the panels' rows one after the other, with
-/// their padding, are the points.
+/// Some rows under the game of a model, a batch a part. They are the rows of its tiles, and the panels' rows
+/// one after the other, with their padding, are the points.
 pub(super) struct Batches<'e> {
     pub(super) explainer: &'e ByProducts<'e>,
     pub(super) data: &'e Table,
@@ -46,15 +47,16 @@ struct Portion<'a> {
     absent_sizes: Option<&'a [f64]>,
     /// The absent side, where it is one reference row.
     side: Option<&'a Side>,
-    /// For each row of the batch the factors whose columns differ from those of one row: the reference row, or zeros.
+    /// For each row of the batch the factors whose columns differ from those of one row: the reference row,
+    /// or zeros.
     differing: Option<&'a [Vec<u32>]>,
     /// The factors that are not 1 for a row of zeros.
     occupied: Option<&'a [u32]>,
 }
 
 impl ByProducts<'_> {
-    /// For each product and row, the factors whose columns differ from the one reference row, or from zeros where all
-    /// absent factors are 1.
+    /// For each product and row, the factors whose columns differ from the one reference row, or from zeros
+    /// where all absent factors are 1.
     fn differing(&self, rows: &[Vec<f64>]) -> Vec<Vec<Vec<u32>>> {
         let zeros = vec![0.0; self.model.points.width()];
         let reference = match self.absent.row(0) {
@@ -183,8 +185,8 @@ impl ByProducts<'_> {
         Ok(())
     }
 
-    /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost nothing
-    /// further. Against a reference row it is enough to compare the rows.
+    /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost
+    /// nothing further. Against a reference row it is enough to compare the rows.
     fn find_active(
         &self,
         x: &[f64],

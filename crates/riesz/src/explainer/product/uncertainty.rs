@@ -1,4 +1,5 @@
-//! How sure values are under a posterior of the model: values are functionals of f, whose covariance a posterior tells.
+//! How sure values are under a posterior of the model: values are functionals of f, whose covariance a
+//! posterior tells.
 
 use rayon::prelude::*;
 
@@ -14,8 +15,10 @@ use crate::stop::{Progress, Watch};
 use crate::table::Table;
 
 /// Why the functional game of most kernels says nothing of how sure it is.
-pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itself with a factor taken out of its kernel, unless all factors are anova, each of other \
-                                        columns: fit with those, or ask in a game that takes a background or a baseline";
+pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itself with a factor taken out \
+                                        of its kernel, unless all factors are anova, each of other columns: \
+                                        fit with those, or ask in a game that takes a background or a \
+                                        baseline";
 
 impl ByProducts<'_> {
     /// What the values of players are of f without the data.
@@ -31,7 +34,8 @@ impl ByProducts<'_> {
             .ok_or_else(|| Error::parameter("game", self.game.name(), NO_PROJECTION))
     }
 
-    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part of it.
+    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part
+    /// of it.
     pub(in crate::explainer) fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
         self.of_prior(posterior).map(|_| ())
     }
@@ -61,8 +65,8 @@ impl ByProducts<'_> {
         functionals(&by_player, 0..n, values.covariance(&rows, self.watch())?)
     }
 
-    /// The covariance of the values of each row under `posterior`, rows × outputs × players × players. A row takes no more memory than its
-    /// functionals.
+    /// The covariance of the values of each row under `posterior`, rows × outputs × players × players. A row
+    /// takes no more memory than its functionals.
     pub(in crate::explainer) fn covariances(
         &self,
         rows: &Table,

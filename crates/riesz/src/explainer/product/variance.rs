@@ -1,11 +1,14 @@
 //! What each player tells of f(x): the variance game.
 //!
-//! The value of a coalition is how uncertain the game's own value of it is, `v(S) = Var(E_b f(x_S, b_-S))` under the posterior: from the variance of the base value,
-//! with nobody present, to that of f(x). Its Shapley values say which features' being known makes the prediction sure or unsure, and add up.
+//! The value of a coalition is how uncertain the game's own value of it is, `v(S) = Var(E_b f(x_S, b_-S))`
+//! under the posterior: from the variance of the base value, with nobody present, to that of f(x). Its
+//! Shapley values say which features' being known makes the prediction sure or unsure, and add up.
 //!
-//! The posterior's covariance `s k - k(·, X) Q k(X, ·)` is bilinear, and a product over players for each pair of what the coalition's value is made of. So v is a sum
-//! of product games, `Π_{j∈S} a_j Π_{j∉S} c_j`, whose Shapley values are integrals of polynomials of degree players - 1 (`∫ (a_j - c_j) Π_{q≠j} (t a_q + (1-t) c_q) dt`),
-//! which a Gauss rule of half as many nodes takes exactly. Source: our own; for a Gaussian process and enumeration, Chau, Muandet and Sejdinovic 2023 look at the
+//! The posterior's covariance `s k - k(·, X) Q k(X, ·)` is bilinear, and a product over players for each pair
+//! of what the coalition's value is made of. So v is a sum of product games, `Π_{j∈S} a_j Π_{j∉S} c_j`, whose
+//! Shapley values are integrals of polynomials of degree players - 1
+//! (`∫ (a_j - c_j) Π_{q≠j} (t a_q + (1-t) c_q) dt`), which a Gauss rule of half as many nodes takes exactly.
+//! Source: our own; for a Gaussian process and enumeration, Chau, Muandet and Sejdinovic 2023 look at the
 //! variance of values, not at values of the variance.
 
 use rayon::prelude::*;
@@ -66,8 +69,9 @@ impl<'n> Sum<'n> {
 }
 
 impl ByProducts<'_> {
-    /// For each output, rows × (players and nobody): Shapley values of the variance, and that of the base value. Cost a row O((n · reference)² · players²), where
-    /// the reference counts once if it is averaged factor by factor.
+    /// For each output, rows × (players and nobody): Shapley values of the variance, and that of the base
+    /// value. Cost a row O((n · reference)² · players²), where the reference counts once if it is averaged
+    /// factor by factor.
     pub(in crate::explainer) fn variances(
         &self,
         rows: &Table,
@@ -130,7 +134,8 @@ impl ByProducts<'_> {
         }
     }
 
-    /// The prior variance of what coalitions are worth, as a game; or with columns that change places on one side, what a skew f takes from it.
+    /// The prior variance of what coalitions are worth, as a game; or with columns that change places on one
+    /// side, what a skew f takes from it.
     fn of_prior_variance(
         &self,
         x: &[f64],

@@ -1,12 +1,14 @@
 //! How near a solution is to that of exact arithmetic with the same landmarks: a proof, from what is at hand.
 //!
-//! With A the exact matrix of the normal equations and r what coefficients θ leave of them, the exact coefficients are off by `A⁻¹r`, and a prediction with kernels k by at most
-//! `√(kᵀA⁻¹k) √(rᵀA⁻¹r)`. A is known through a matrix below it:
+//! With A the exact matrix of the normal equations and r what coefficients θ leave of them, the exact
+//! coefficients are off by `A⁻¹r`, and a prediction with kernels k by at most `√(kᵀA⁻¹k) √(rᵀA⁻¹r)`. A is
+//! known through a matrix below it:
 //!
-//! - Rounding moved K by at most η in Frobenius' norm, so that `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality for singular values of `K Â^-½`);
+//! - Rounding moved K by at most η in Frobenius' norm, so that `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality
+//!   for singular values of `K Â^-½`);
 //! - the equations of some of the rows are no more than those of all, whatever rows they are;
-//! - and for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, W the sum of weights and κ the kernel's bound: no rounding is in it, but it
-//!   is far below A.
+//! - and for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, W
+//!   the sum of weights and κ the kernel's bound: no rounding is in it, but it is far below A.
 
 use super::plan::Plan;
 use super::sample::Sampled;
@@ -17,7 +19,8 @@ use crate::linalg::{Cholesky, Matrix, dot, dot_roundings};
 /// A proved bound on how far a fit is from the exact one with the same landmarks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
-    /// One a target: at a row with kernels k the bound is the radius times `√(kᵀÂ⁻¹k)`, and the rounding of predictions; `None` where that is not known to be large enough.
+    /// One a target: at a row with kernels k the bound is the radius times `√(kᵀÂ⁻¹k)`, and the rounding of
+    /// predictions; `None` where that is not known to be large enough.
     pub radius: Option<Vec<f64>>,
     /// The largest bound at any row at all, one a target.
     pub anywhere: Vec<f64>,
@@ -26,7 +29,8 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// With what predictions by these coefficients are rounded by, and the intercept when its parts are added up.
+    /// With what predictions by these coefficients are rounded by, and the intercept when its parts are added
+    /// up.
     pub(super) fn with_rounding(mut self, plan: &Plan, coefficients: &Matrix) -> Self {
         let m = plan.landmarks.rows();
         let of = |o: usize| {
@@ -43,8 +47,9 @@ impl Certificate {
 /// Half a unit in the last place of 1.
 const UNIT: f64 = f64::EPSILON / 2.0;
 
-/// No more than the least eigenvalue of the product `LLᵀ` of a factor with this trace; not positive where rounding may decide it.
-/// Solves leave X with `LLᵀX = 1 - E`, `|E| ≤ 2 (n + 4) u |L||Lᵀ||X|`, and the norm of X is no more than that of `|X|`, which
+/// No more than the least eigenvalue of the product `LLᵀ` of a factor with this trace; not positive where
+/// rounding may decide it. Solves leave X with `LLᵀX = 1 - E`, `|E| ≤ 2 (n + 4) u |L||Lᵀ||X|`, and the norm
+/// of X is no more than that of `|X|`, which
 /// [`inverse_norm`](Cholesky::inverse_norm) bounds. Cost O(n³).
 fn least_eigenvalue(factor: &Cholesky, trace: f64) -> f64 {
     let inverse = factor.inverse_norm();
@@ -73,7 +78,8 @@ impl Trust {
         Self::with(factor, trace, 0, plan.rounding(rows, 1))
     }
 
-    /// Of the matrix of a sample's equations, which is no more than A, in the place of `Â`; kernels were not rounded. Cost O(landmarks³).
+    /// Of the matrix of a sample's equations, which is no more than A, in the place of `Â`; kernels were not
+    /// rounded. Cost O(landmarks³).
     pub(super) fn of_sample(sampled: &Sampled) -> Option<Self> {
         Self::with(&sampled.factor, sampled.trace, sampled.roundings(), 0.0)
     }
@@ -127,7 +133,8 @@ impl Trust {
         Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
     }
 
-    /// After a step by residuals: what is left are their own errors, and `moved` of them. `norms` are `√(rᵀÂ⁻¹r)`.
+    /// After a step by residuals: what is left are their own errors, and `moved` of them. `norms` are
+    /// `√(rᵀÂ⁻¹r)`.
     pub(super) fn after_step(&self, measured: &Measured<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, others) = measured.errors(o);
@@ -157,7 +164,8 @@ pub(super) struct Measured<'m> {
 }
 
 impl Measured<'_> {
-    /// Bounds on what residual equations are off: a part `Kᵀe`, by the norm of e, which is none the larger in the norm of `A⁻¹`; and the norm of the rest.
+    /// Bounds on what residual equations are off: a part `Kᵀe`, by the norm of e, which is none the larger in
+    /// the norm of `A⁻¹`; and the norm of the rest.
     fn errors(&self, o: usize) -> (f64, f64) {
         let (plan, at) = (self.plan, self.coefficients);
         let (n, p, weight) =
@@ -178,7 +186,8 @@ impl Measured<'_> {
         (n.sqrt() * weight * by_row, kernel + pull)
     }
 
-    /// Of the coefficients as they are, by residual equations `left`, without anything that was rounded; `None` where landmarks are all but dependent. Cost O(landmarks³).
+    /// Of the coefficients as they are, by residual equations `left`, without anything that was rounded;
+    /// `None` where landmarks are all but dependent. Cost O(landmarks³).
     pub(super) fn as_they_are(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());

@@ -1,4 +1,5 @@
-//! The normal equations of all landmarks or the first so many, from statistics, and the ridge that does best on held-out folds.
+//! The normal equations of all landmarks or the first so many, from statistics, and the ridge that does best
+//! on held-out folds.
 
 use super::plan::{Plan, penalty};
 use super::sample::add_penalty;
@@ -144,7 +145,8 @@ fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: 
     (0..plan.targets.len()).map(of).sum()
 }
 
-/// Coefficients with that of the constant, which without an intercept gives targets back the centres that they are less.
+/// Coefficients with that of the constant, which without an intercept gives targets back the centres that
+/// they are less.
 pub(super) fn with_constant(values: Matrix, plan: &Plan, intercept: bool) -> Matrix {
     let mut all = values.into_data();
     if !intercept {

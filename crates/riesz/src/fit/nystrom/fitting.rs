@@ -1,5 +1,5 @@
-//! A fit from its beginning to its end, whoever reads the rows: what it needs first, at which coefficients it asks for passes, and
-//! the model.
+//! A fit from its beginning to its end, whoever reads the rows: what it needs first, at which coefficients it
+//! asks for passes, and the model.
 
 use super::job::Job;
 use super::newton::Newton;
@@ -64,11 +64,12 @@ enum State {
 }
 
 impl Fitting {
-    /// Begins. Cost O(landmarks³), for every ridge and fold where there are several ridges; nothing for classes.
+    /// Begins. Cost O(landmarks³), for every ridge and fold where there are several ridges; nothing for
+    /// classes.
     ///
     /// # Errors
-    /// Those of [`Solution::new`], [`Solution::of_sample`], [`process`] and [`Newton::new`]; [`Error::Format`] for another beginning than
-    /// the plan [needs](Plan::needs).
+    /// Those of [`Solution::new`], [`Solution::of_sample`], [`process`] and [`Newton::new`];
+    /// [`Error::Format`] for another beginning than the plan [needs](Plan::needs).
     pub fn new(plan: &Plan, job: &Job, beginning: Beginning<'_>) -> Result<Self> {
         let state = match (&plan.model, beginning) {
             (Model::Ridge, Beginning::Statistics(all)) => {
@@ -89,7 +90,8 @@ impl Fitting {
         Ok(Self { state, corrections: job.corrections, passes: 0 })
     }
 
-    /// The coefficients at which a pass over all rows is to be made next; `None` when there is nothing left to do.
+    /// The coefficients at which a pass over all rows is to be made next; `None` when there is nothing left
+    /// to do.
     pub fn wants(&self) -> Option<&Coefficients> {
         match &self.state {
             State::Ridge(own) => own.wants_pass(self.corrections, self.passes).then(|| own.coefficients()),
@@ -161,13 +163,15 @@ impl Fitting {
     }
 }
 
-/// What is to be said where rounding may have moved predictions by more than a hundredth of what they are off anyway, or than was asked for.
+/// What is to be said where rounding may have moved predictions by more than a hundredth of what they are off
+/// anyway, or than was asked for.
 fn rounded(solution: &Solution) -> Option<String> {
     solution.training_error()?;
     let remedy = match solution.is_direct() {
         true => "raise the ridge or take fewer landmarks, or more corrections",
         false if solution.is_quick() => {
-            "raise the ridge, take fewer landmarks, or a tolerance below 1e-4, with which kernels keep all their digits"
+            "raise the ridge, take fewer landmarks, or a tolerance below 1e-4, with which kernels keep all \
+             their digits"
         }
         false => "raise the ridge or take fewer landmarks",
     };
@@ -186,7 +190,8 @@ fn rounded(solution: &Solution) -> Option<String> {
     }
     let (bound, error) = solution.wide()?;
     Some(format!(
-        "rounding may have moved predictions by up to {bound:.1e}, where their own error is {error:.1e}: {remedy}"
+        "rounding may have moved predictions by up to {bound:.1e}, where their own error is {error:.1e}: \
+         {remedy}"
     ))
 }
 
@@ -204,7 +209,8 @@ fn of_ridge(solution: &Solution) -> Result<Fitted> {
         facts.push(Fact::measured("held-out mean squared error with half of the landmarks", half));
         if all < 0.99 * half {
             warnings.push(format!(
-                "the last doubling of landmarks lowered the held-out error by {:.1} %: more would lower it further",
+                "the last doubling of landmarks lowered the held-out error by {:.1} %: more would lower it \
+                 further",
                 100.0 * (1.0 - all / half)
             ));
         }

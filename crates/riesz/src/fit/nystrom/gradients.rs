@@ -1,12 +1,13 @@
 //! Conjugate gradients whose products with the matrix are passes over all rows.
 //!
-//! A pass at coefficients θ says what they leave of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`. So the difference
-//! of what two points leave is a product with A, and nothing else of the rows is needed. The search is over `u = Lᵀ(θ - θ₀)`, with
-//! LLᵀ the matrix of a sample's equations: there the matrix is `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the length of what is left is
-//! `√(rᵀ(LLᵀ)⁻¹r)`, of which certificates are made.
+//! A pass at coefficients θ says what they leave of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`.
+//! So the difference of what two points leave is a product with A, and nothing else of the rows is needed.
+//! The search is over `u = Lᵀ(θ - θ₀)`, with LLᵀ the matrix of a sample's equations: there the matrix is
+//! `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the length of what is left is `√(rᵀ(LLᵀ)⁻¹r)`, of which certificates
+//! are made.
 //!
-//! Points that are measured are where the solution is, and a step of fixed length from there along each direction: so products
-//! are as exact at the end as they are in the beginning.
+//! Points that are measured are where the solution is, and a step of fixed length from there along each
+//! direction: so products are as exact at the end as they are in the beginning.
 
 use std::sync::atomic::AtomicBool;
 

@@ -30,14 +30,15 @@ pub struct Job {
     pub folds: usize,
     /// Whether there is a constant, which is not penalised.
     pub intercept: bool,
-    /// Whether the kernel is kept; otherwise multiples of its length scales are tried on 2,000 rows of the sample, where the ridge is chosen too.
+    /// Whether the kernel is kept; otherwise multiples of its length scales are tried on 2,000 rows of the
+    /// sample, where the ridge is chosen too.
     pub fixed_kernel: bool,
     /// Passes over all rows that correct the solution and prove how near it is.
     pub corrections: usize,
     /// How a ridge regression is solved; `None` for what takes less time by its size.
     pub solver: Option<Solver>,
-    /// Where conjugate gradients end: the largest bound on what is missing of predictions at landmarks, relative to the root mean
-    /// squared error.
+    /// Where conjugate gradients end: the largest bound on what is missing of predictions at landmarks,
+    /// relative to the root mean squared error.
     pub tolerance: f64,
     /// Of the sample, landmarks and folds.
     pub seed: u64,
@@ -49,20 +50,23 @@ pub struct Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Solver {
-    /// From statistics of all rows: one pass, whose cost grows with the square of the number of landmarks, as does what units keep.
+    /// From statistics of all rows: one pass, whose cost grows with the square of the number of landmarks, as
+    /// does what units keep.
     Direct,
-    /// By preconditioned conjugate gradients: a score of passes, each in proportion to the number of landmarks.
+    /// By preconditioned conjugate gradients: a score of passes, each in proportion to the number of
+    /// landmarks.
     Cg,
 }
 
-/// Seconds that a multiplication of a gram matrix takes, and what a kernel value takes in a pass, with and by each column: of the
-/// order of what processors of 2022 do. They are what they are everywhere, so that what follows from them is the same on any
-/// machine.
+/// Seconds that a multiplication of a gram matrix takes, and what a kernel value takes in a pass, with and by
+/// each column: of the order of what processors of 2022 do. They are what they are everywhere, so that what
+/// follows from them is the same on any machine.
 const PRODUCT: f64 = 2e-11;
 const VALUE: (f64, f64) = (2.5e-9, 1e-10);
 /// Digits by which conjugate gradients shrink what is left.
 const DIGITS: f64 = 6.5;
-/// Rows of the sample for each landmark that conjugate gradients may start from, and how many a survey keeps for them.
+/// Rows of the sample for each landmark that conjugate gradients may start from, and how many a survey keeps
+/// for them.
 const STARTED_FROM: [usize; 5] = [3, 4, 6, 8, SAMPLED];
 const SAMPLED: usize = 12;
 /// Landmarks from which on gradients may take less time.
@@ -74,8 +78,8 @@ fn direct(rows: u64, landmarks: usize) -> f64 {
     (n * m * m + 2.3 * m.powi(3)) * PRODUCT
 }
 
-/// What conjugate gradients cost, in seconds, that start from so many rows for each landmark: each step leaves about
-/// `√(landmarks / rows)` of what was left before.
+/// What conjugate gradients cost, in seconds, that start from so many rows for each landmark: each step
+/// leaves about `√(landmarks / rows)` of what was left before.
 fn gradients(rows: u64, landmarks: usize, columns: usize, each: usize) -> f64 {
     let (n, m, each) = (rows as f64, landmarks as f64, each as f64);
     let steps = 2.0 + DIGITS * std::f64::consts::LN_10 * 2.0 / each.ln();
@@ -90,7 +94,8 @@ fn start(rows: u64, landmarks: usize, columns: usize, sample: usize) -> (usize, 
     costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(all_of_it)
 }
 
-/// Tolerances of conjugate gradients from which on kernels are taken by products: what these may round is mostly below such.
+/// Tolerances of conjugate gradients from which on kernels are taken by products: what these may round is
+/// mostly below such.
 const QUICKLY: f64 = 1e-4;
 
 /// Landmarks with which a ridge is chosen on the sample.
@@ -117,9 +122,11 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Classifier {
-    /// By logistic regression, whose ridge is given, or the one with the least log loss on folds of 1,000 rows.
+    /// By logistic regression, whose ridge is given, or the one with the least log loss on folds of 1,000
+    /// rows.
     Regression,
-    /// By a Gaussian process, in Laplace's approximation. The kernel is tuned by the evidence of 1,000 rows, unless it is kept.
+    /// By a Gaussian process, in Laplace's approximation. The kernel is tuned by the evidence of 1,000 rows,
+    /// unless it is kept.
     Process {
         /// Further starts.
         restarts: usize,
@@ -157,7 +164,8 @@ impl Job {
         Survey::new(columns, targets, weighted, self.choice().candidates().max(more), self.seed)
     }
 
-    /// The kernel that the fit is to have, tuned on the sample of a survey unless it is kept, and the prior of a Gaussian process.
+    /// The kernel that the fit is to have, tuned on the sample of a survey unless it is kept, and the prior
+    /// of a Gaussian process.
     ///
     /// # Errors
     /// Those of the fits that are tried.
@@ -215,7 +223,8 @@ impl Job {
         if labels.iter().all(|label| *label == labels[0]) {
             let (only, rows) = (&names[labels[0]], some.len());
             let problem = format!(
-                "is '{only}' in all of the {rows} rows that the kernel is tuned on: give the kernel and keep it (fixed_kernel)"
+                "is '{only}' in all of the {rows} rows that the kernel is tuned on: give the kernel and \
+                 keep it (fixed_kernel)"
             );
             return Err(Error::Target { name: "target".into(), problem });
         }
@@ -237,8 +246,8 @@ impl Job {
             .kernel)
     }
 
-    /// The plan, from a survey of all rows. Conjugate gradients take a ridge that is given, or the best on folds of the sample with
-    /// 2,000 landmarks at most; classes begin where the sample alone would end.
+    /// The plan, from a survey of all rows. Conjugate gradients take a ridge that is given, or the best on
+    /// folds of the sample with 2,000 landmarks at most; classes begin where the sample alone would end.
     ///
     /// # Errors
     /// As [`Plan::new`], and those of these fits.
@@ -296,8 +305,8 @@ fn labels(rows: &Rows) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Few landmarks are solved for directly, many by gradients, which start from the more rows the more there are; of a small
-    /// sample all is taken.
+    /// Few landmarks are solved for directly, many by gradients, which start from the more rows the more
+    /// there are; of a small sample all is taken.
     #[test]
     fn what_costs_less_is_done() {
         let by_gradients = |rows: u64, landmarks: usize| start(rows, landmarks, 18, SAMPLED * landmarks);

@@ -1,7 +1,9 @@
-//! Which rows stand for all: randomly pivoted Cholesky, which draws rows by how much of them the others do not say.
+//! Which rows stand for all: randomly pivoted Cholesky, which draws rows by how much of them the others do
+//! not say.
 //!
-//! Y.-S. Chen, E. N. Epperly, J. A. Tropp and R. J. Webber, "Randomly pivoted Cholesky", CPAM 2024; in blocks with rejection, so that most of the work is products of matrices
-//! (Epperly, Tropp and Webber, "Embrace rejection", 2024, algorithm 2.2).
+//! Y.-S. Chen, E. N. Epperly, J. A. Tropp and R. J. Webber, "Randomly pivoted Cholesky", CPAM 2024; in blocks
+//! with rejection, so that most of the work is products of matrices (Epperly, Tropp and Webber, "Embrace
+//! rejection", 2024, algorithm 2.2).
 
 use std::collections::HashSet;
 
@@ -15,7 +17,8 @@ use crate::table::Table;
 /// Rows that are drawn at a time.
 const DRAWN: usize = 100;
 
-/// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but dependent.
+/// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but
+/// dependent.
 pub(super) const NOTHING: f64 = 1e-9;
 
 /// Landmarks among candidates.
@@ -27,7 +30,8 @@ pub struct Landmarks {
     pub unexplained: f64,
 }
 
-/// So many landmarks of the candidates, or fewer where these explain all. Cost O(N count (d + count)) for N candidates; memory N count numbers.
+/// So many landmarks of the candidates, or fewer where these explain all. Cost O(N count (d + count)) for N
+/// candidates; memory N count numbers.
 ///
 /// # Errors
 /// [`Error::Parameter`] for none; [`Error::Overflow`] where the kernel is not finite; [`Error::Interrupted`].
@@ -111,7 +115,8 @@ fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usiz
     std::iter::repeat_with(one).take(count).collect()
 }
 
-/// Of drawn rows those that are accepted, each with the chance of what the accepted ones before it leave of it, and the Cholesky factor of their kernel matrix; numbers beside theirs are 0.
+/// Of drawn rows those that are accepted, each with the chance of what the accepted ones before it leave of
+/// it, and the Cholesky factor of their kernel matrix; numbers beside theirs are 0.
 fn accept(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Random) -> (Vec<usize>, Matrix) {
     let b = drawn.len();
     let mut lower = Matrix::zeros(b, b);

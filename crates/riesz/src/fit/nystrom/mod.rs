@@ -1,5 +1,6 @@
-//! Fits of more rows than memory holds, through landmarks: rows are read in parts of any size, in any order, on any number of machines, and what is learnt of them are whole numbers, whose sums
-//! are the same to the last bit however the work was divided.
+//! Fits of more rows than memory holds, through landmarks: rows are read in parts of any size, in any order,
+//! on any number of machines, and what is learnt of them are whole numbers, whose sums are the same to the
+//! last bit however the work was divided.
 //!
 //! ```text
 //! rows → Survey (a sample, ranges) → Plan (kernel, landmarks, rounding)
@@ -8,8 +9,9 @@
 //! Fitting → Expansion of the landmarks
 //! ```
 //!
-//! What is computed of parts are [`Survey`], [`Statistics`] and [`Pass`]: each can be merged with others of its kind, and written to a file. A [`Fitting`] is all that
-//! whoever reads the rows has to know of what is fitted.
+//! What is computed of parts are [`Survey`], [`Statistics`] and [`Pass`]: each can be merged with others of
+//! its kind, and written to a file. A [`Fitting`] is all that whoever reads the rows has to know of what is
+//! fitted.
 
 mod certificate;
 mod equations;

@@ -1,18 +1,20 @@
-//! How far a fit through landmarks is from the one with all rows as support points, estimated from fits with half of the
-//! landmarks, half of these, and so on, which the same matrix gives.
+//! How far a fit through landmarks is from the one with all rows as support points, estimated from fits with
+//! half of the landmarks, half of these, and so on, which the same matrix gives.
 //!
-//! The fit with m landmarks minimises what the one with all rows minimises, over fewer functions. So it is that one's projection,
-//! in the inner product of the objective, and what every doubling of landmarks adds is orthogonal to all that was there
-//! (Pythagoras): squares of distances are the sums of the squares of what doublings would still add. As an estimate, that is
-//! taken for the root mean square over rows too, and what doublings add for going on to shrink as from the last but one to the
-//! last, until landmarks are all rows or explain the kernel. Where a prediction or a Shapley value is larger or smaller than most
-//! in what the last doublings added, it is expected to be so in what is missing.
+//! The fit with m landmarks minimises what the one with all rows minimises, over fewer functions. So it is
+//! that one's projection, in the inner product of the objective, and what every doubling of landmarks adds is
+//! orthogonal to all that was there (Pythagoras): squares of distances are the sums of the squares of what
+//! doublings would still add. As an estimate, that is taken for the root mean square over rows too, and what
+//! doublings add for going on to shrink as from the last but one to the last, until landmarks are all rows or
+//! explain the kernel. Where a prediction or a Shapley value is larger or smaller than most in what the last
+//! doublings added, it is expected to be so in what is missing.
 //!
-//! So fits with fewer landmarks are projections too, of the one with all, and nothing is fitted again: with `A = LLᵀ` the matrix
-//! of the equations and θ its solution, the first s coefficients alone are `θ_s` with `L_sᵀθ_s` the first s numbers of `Lᵀθ`.
-//! Where an objective is not quadratic, as that of logistic regression, A is the last curvature that was summed up on the way to
-//! the solution, and rows count by their part in it; where equations are those of a sample of the rows, projections are in the inner
-//! product of the sample.
+//! So fits with fewer landmarks are projections too, of the one with all, and nothing is fitted again: with
+//! `A = LLᵀ` the matrix of the equations and θ its solution, the first s coefficients alone are `θ_s` with
+//! `L_sᵀθ_s` the first s numbers of `Lᵀθ`. Where an objective is not quadratic, as that of logistic
+//! regression, A is the last curvature that was summed up on the way to the solution, and rows count by their
+//! part in it; where equations are those of a sample of the rows, projections are in the inner product of the
+//! sample.
 //!
 //! That is no bound: nothing in a fit through landmarks rules out what it has not seen.
 
@@ -26,12 +28,13 @@ use crate::posterior::{Covariance, Known, Refitted};
 /// Doublings that are looked at.
 const DOUBLINGS: usize = 4;
 
-/// By what ± 1.96 deviations are widened, so that they hold 95 % of Student's t of two, three or four degrees of freedom: the
-/// scale is known from so many numbers.
+/// By what ± 1.96 deviations are widened, so that they hold 95 % of Student's t of two, three or four degrees
+/// of freedom: the scale is known from so many numbers.
 const STUDENT: [f64; 3] = [4.302_653 / 1.959_964, 3.182_446 / 1.959_964, 2.776_445 / 1.959_964];
 
-/// The least factor by which one doubling is taken to add less than the one before it, so that all to come add up to about the
-/// last: a faster fall is not counted on, since once a function is learnt what is learnt of noise does not fall.
+/// The least factor by which one doubling is taken to add less than the one before it, so that all to come
+/// add up to about the last: a faster fall is not counted on, since once a function is learnt what is learnt
+/// of noise does not fall.
 const LEAST: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 /// How many landmarks the smaller fits have, from half on.
@@ -39,8 +42,8 @@ fn sizes(landmarks: usize) -> Vec<usize> {
     (1..=DOUBLINGS).map(|k| landmarks >> k).filter(|m| *m > 0).collect()
 }
 
-/// How far a fit is from the one with all rows, where the last doubling added `last`, the one before it `before`, and there are
-/// so many to come.
+/// How far a fit is from the one with all rows, where the last doubling added `last`, the one before it
+/// `before`, and there are so many to come.
 fn distance(last: f64, before: f64, doublings: f64) -> f64 {
     let ratio = if before > 0.0 { (last / before).clamp(LEAST, 1.0) } else { 1.0 };
     let part = |k: i32| (doublings - f64::from(k) + 1.0).min(1.0) * ratio.powi(2 * k);
@@ -50,8 +53,8 @@ fn distance(last: f64, before: f64, doublings: f64) -> f64 {
 /// How far a fit is estimated to be from the one with all rows as support points.
 #[derive(Debug, Clone)]
 pub struct Missing {
-    /// The root mean square over rows of what predictions are off, one a target; of classes that of log odds, over rows by what the
-    /// curvature of the loss is there.
+    /// The root mean square over rows of what predictions are off, one a target; of classes that of log odds,
+    /// over rows by what the curvature of the loss is there.
     pub distances: Vec<f64>,
     /// What anything linear in the model is off.
     pub covariance: Covariance,
@@ -67,7 +70,8 @@ impl Missing {
     }
 }
 
-/// A solution, and the matrix that it solves, in whose inner product fits with fewer landmarks are projections.
+/// A solution, and the matrix that it solves, in whose inner product fits with fewer landmarks are
+/// projections.
 pub(super) struct Nested<'s> {
     pub plan: &'s Plan,
     /// Of `A = KᵀWK + λP`, by landmarks and, where it is learnt, the constant.
@@ -85,8 +89,8 @@ pub(super) struct Nested<'s> {
 }
 
 impl Nested<'_> {
-    /// `None` with less than two doublings to look at, and for some of the plan's rows that are fewer than landmarks. Cost
-    /// O(landmarks² targets).
+    /// `None` with less than two doublings to look at, and for some of the plan's rows that are fewer than
+    /// landmarks. Cost O(landmarks² targets).
     pub fn missing(&self) -> Option<Missing> {
         let (plan, size, weight) = (self.plan, self.factor.size(), self.weight);
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
@@ -182,7 +186,8 @@ mod tests {
         assert!((distance(1.0, 2.0_f64.sqrt(), 200.0) - 1.0).abs() < 1e-12);
         let some: f64 = 0.5 + 0.25 + 0.125 + 0.5 * 0.0625;
         assert!((distance(3.0, 3.0 * 2.0_f64.sqrt(), 3.5) - 3.0 * some.sqrt()).abs() < 1e-12);
-        // None where all rows are landmarks; no shrinking is no reason to expect growth, and much no reason to expect none.
+        // None where all rows are landmarks; no shrinking is no reason to expect growth, and much no reason
+        // to expect none.
         assert_eq!(distance(1.0, 2.0, 0.0), 0.0);
         assert!((distance(2.0, 1.0, 4.0) - 4.0).abs() < 1e-12);
         assert!((distance(1.0, 100.0, 1.0) - LEAST).abs() < 1e-12);

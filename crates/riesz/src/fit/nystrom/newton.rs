@@ -1,10 +1,11 @@
-//! Classification of two classes through landmarks, by Newton's method: a pass over all rows for each step, of which only whole
-//! numbers are kept.
+//! Classification of two classes through landmarks, by Newton's method: a pass over all rows for each step,
+//! of which only whole numbers are kept.
 //!
-//! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a constant. A step solves
-//! `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a pass is `Kᵀ D K`, so it is kept, with what steps
-//! show of it, for as long as these shrink what is left; and the way begins where a sample alone would end. With a ridge of 1 and no
-//! constant that is the mode of a Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of
+//! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a
+//! constant. A step solves `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a
+//! pass is `Kᵀ D K`, so it is kept, with what steps show of it, for as long as these shrink what is left; and
+//! the way begins where a sample alone would end. With a ridge of 1 and no constant that is the mode of a
+//! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of
 //! observations with variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
 use super::nested::{Missing, Nested};
@@ -76,7 +77,8 @@ struct Curved {
 }
 
 impl Curved {
-    /// The inverse curvature times a vector, as the factor and all secants say (BFGS, in the two loops of Nocedal 1980).
+    /// The inverse curvature times a vector, as the factor and all secants say (BFGS, in the two loops of
+    /// Nocedal 1980).
     fn solve(&self, gradient: &[f64]) -> Vec<f64> {
         let add = |to: &mut [f64], scale: f64, what: &[f64]| {
             to.iter_mut().zip(what).for_each(|(v, w)| *v += scale * w);
@@ -97,33 +99,35 @@ impl Curved {
     }
 }
 
-/// Where the step at hand is the last: decrements, relative to the objective, by the curvature where the slope is, whose steps square
-/// them, and those that a step by an earlier curvature should leave, by the last two of them. And decrements which are so small that
-/// it is when they no longer shrink by half.
+/// Where the step at hand is the last: decrements, relative to the objective, by the curvature where the
+/// slope is, whose steps square them, and those that a step by an earlier curvature should leave, by the last
+/// two of them. And decrements which are so small that it is when they no longer shrink by half.
 const LAST: (f64, f64) = (1e-9, 1e-15);
 const STALLED: (f64, f64) = (1e-6, 1e-9);
-/// Decrements, relative to the objective, from which on the curvature is no longer summed up at every step: a pass with it takes as
-/// long as some eight without.
+/// Decrements, relative to the objective, from which on the curvature is no longer summed up at every step: a
+/// pass with it takes as long as some eight without.
 const NEAR: f64 = 0.1;
-/// What a decrement is of the one before it where it is summed up anew, and how often that may be: where rounding is much of the
-/// curvature, as of landmarks that are all but dependent, secants say more of it.
+/// What a decrement is of the one before it where it is summed up anew, and how often that may be: where
+/// rounding is much of the curvature, as of landmarks that are all but dependent, secants say more of it.
 const POOR: f64 = 0.1;
 const RENEWED: usize = 3;
 /// Passes after which decrements that are so small, relative to the objective, are small enough.
 const PATIENCE: usize = 40;
 const TOLERABLE: f64 = 1e-4;
 
-/// Rows of the sample for each landmark that a start is found from, and how many of either class there must be.
+/// Rows of the sample for each landmark that a start is found from, and how many of either class there must
+/// be.
 const STARTED_FROM: usize = 5;
 const OF_EITHER: usize = 50;
-/// The decrement, relative to the objective, after which the next step ends there: the sample says no more of all rows.
+/// The decrement, relative to the objective, after which the next step ends there: the sample says no more of
+/// all rows.
 const ROUGH: f64 = 1e-3;
 
 /// Steps after which a start is as good as it gets.
 const STARTS: usize = 20;
 
-/// About the coefficients that a sample of the rows alone would have with its share of the ridge; empty where that says nothing of
-/// all rows, or takes as long as they do. Cost O(landmarks³) a step.
+/// About the coefficients that a sample of the rows alone would have with its share of the ridge; empty where
+/// that says nothing of all rows, or takes as long as they do. Cost O(landmarks³) a step.
 ///
 /// # Errors
 /// Those of [`Newton::new`], and of rows that are not the plan's.
@@ -160,8 +164,8 @@ impl Newton {
     /// From where the plan says.
     ///
     /// # Errors
-    /// [`Error::Format`] for a plan of another kind; [`Error::Parameter`] for a ridge that is not positive; [`Error::Target`] if
-    /// there are not two classes.
+    /// [`Error::Format`] for a plan of another kind; [`Error::Parameter`] for a ridge that is not positive;
+    /// [`Error::Target`] if there are not two classes.
     pub fn new(plan: &Plan, intercept: bool) -> Result<Self> {
         let Model::Classes { names, by, start } = &plan.model else {
             return Err(Error::Format { problem: "this plan is not one of classes".into() });
@@ -305,7 +309,8 @@ impl Newton {
     fn ended_short(&self) -> String {
         let above = self.last.as_ref().map_or(f64::NAN, |last| 0.5 * self.decrement / last.objective.abs());
         format!(
-            "Newton's method ended after {} passes where the objective is about {above:.0e} of itself above its least, since landmarks are all but dependent: {}",
+            "Newton's method ended after {} passes where the objective is about {above:.0e} of itself above \
+             its least, since landmarks are all but dependent: {}",
             self.passes,
             self.remedy()
         )

@@ -1,4 +1,5 @@
-//! A pass over all rows at coefficients: what a fit asks for until it is done, and all that whoever reads the rows has to know of it.
+//! A pass over all rows at coefficients: what a fit asks for until it is done, and all that whoever reads the
+//! rows has to know of it.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,8 @@ impl Pass {
         }
     }
 
-    /// Of all of these rows, as one unit. Cost O(rows landmarks columns); of classes O(rows landmarks (landmarks + columns)).
+    /// Of all of these rows, as one unit. Cost O(rows landmarks columns); of classes O(rows landmarks
+    /// (landmarks + columns)).
     ///
     /// # Errors
     /// As [`Measuring::add`].
@@ -109,8 +111,8 @@ impl<'p> Measuring<'p> {
     /// Adds rows.
     ///
     /// # Errors
-    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] where predictions are far beyond the targets; [`Error::Target`] for
-    /// classes that are not 0 and 1.
+    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] where predictions are far beyond
+    /// the targets; [`Error::Target`] for classes that are not 0 and 1.
     pub fn add(&mut self, rows: &Rows) -> Result<()> {
         match &mut self.so_far {
             SoFar::Residual(own) => own.add(self.plan, self.coefficients, rows),

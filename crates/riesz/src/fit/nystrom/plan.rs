@@ -1,4 +1,5 @@
-//! What every part of the work must agree on: kernel, landmarks, and how numbers are rounded. Its digest names all that was computed by it.
+//! What every part of the work must agree on: kernel, landmarks, and how numbers are rounded. Its digest
+//! names all that was computed by it.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +20,8 @@ const FORMAT: u32 = 3;
 const KEPT: (usize, usize, usize) = (3, 10_000, 20);
 /// Of these, the candidates of which landmarks are chosen: so many for each, and no less than that.
 const CANDIDATES: (usize, usize) = (3, 6000);
-/// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less than its cost, which
-/// grows with the cube of their number.
+/// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less
+/// than its cost, which grows with the cube of their number.
 const PIVOTED: usize = 5000;
 
 /// How landmarks are chosen and rows divided.
@@ -106,7 +107,8 @@ pub enum Latent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     format: u32,
-    /// Whether products and sums are rounded once (fused) or twice, which decides the last bits of kernel values.
+    /// Whether products and sums are rounded once (fused) or twice, which decides the last bits of kernel
+    /// values.
     fused: bool,
     /// The kernel.
     pub kernel: Kernel,
@@ -114,8 +116,8 @@ pub struct Plan {
     pub model: Model,
     /// The rows that stand for all.
     pub landmarks: Table,
-    /// The share of the kernel's trace over the candidates that landmarks leave unexplained; of more than 5,000 landmarks the first
-    /// so many.
+    /// The share of the kernel's trace over the candidates that landmarks leave unexplained; of more than
+    /// 5,000 landmarks the first so many.
     pub unexplained: f64,
     /// How many rows the survey saw.
     pub rows: u64,
@@ -181,14 +183,16 @@ impl Plan {
         })
     }
 
-    /// The most that rounding moves the kernel matrix of so many rows with landmarks and a constant, in Frobenius' norm.
+    /// The most that rounding moves the kernel matrix of so many rows with landmarks and a constant, in
+    /// Frobenius' norm.
     pub(super) fn rounding(&self, rows: u64, slices: i32) -> f64 {
         let step =
             0.5_f64.powi(22 + 21 * (slices - 1)) * self.bound * self.largest_weight.unwrap_or(1.0).sqrt();
         step * (rows as f64 * (self.landmarks.rows() + 1) as f64).sqrt()
     }
 
-    /// Landmarks. Where no gram matrix is summed up their kernels with rows are most of what passes take their time for.
+    /// Landmarks. Where no gram matrix is summed up their kernels with rows are most of what passes take
+    /// their time for.
     pub(super) fn anchors(&self) -> Anchors<'_> {
         match self.model {
             Model::Gradients { quick: true, .. } | Model::Classes { .. } => {
@@ -230,7 +234,9 @@ impl Plan {
         }
         let plan: Self = serde_json::from_slice(bytes).map_err(foreign)?;
         if plan.fused != fused() {
-            let differ = "the plan was made where sums and products are rounded together, and here they are not (or the other way round), so that results would differ in their last bits: make the plan on a machine like this one";
+            let differ = "the plan was made where sums and products are rounded together, and here they are \
+                          not (or the other way round), so that results would differ in their last bits: \
+                          make the plan on a machine like this one";
             return Err(problem(differ.into()));
         }
         plan.kernel.validate(plan.landmarks.width())?;

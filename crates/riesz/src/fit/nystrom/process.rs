@@ -1,4 +1,5 @@
-//! Gaussian process regression through landmarks (Titsias 2009), from statistics alone: kernel and noise are learnt on the sample, what is known then from all rows.
+//! Gaussian process regression through landmarks (Titsias 2009), from statistics alone: kernel and noise are
+//! learnt on the sample, what is known then from all rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +67,8 @@ impl Learning {
 /// The process that all rows make of a plan's prior. Cost O(landmarks³).
 ///
 /// # Errors
-/// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without rows.
+/// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without
+/// rows.
 pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
     let Model::Process(Prior { noise, mean }) = plan.model else {
         return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process has a prior"));
@@ -114,7 +116,8 @@ pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
     })
 }
 
-/// How far the mean is from that of the process of all rows, by an estimate; `None` where rounding decides it.
+/// How far the mean is from that of the process of all rows, by an estimate; `None` where rounding decides
+/// it.
 fn missing(plan: &Plan, sums: KernelSums, noise: f64, values: &Matrix) -> Option<Missing> {
     let mut matrix = sums.gram;
     for (v, k) in matrix.data_mut().iter_mut().zip(plan.kernel.gram(&plan.landmarks).data()) {

@@ -1,4 +1,5 @@
-//! A second pass: what a solution leaves of the targets, as whole numbers. Products of the kernel with residuals say how far the solution is from the one without rounding, and correct it.
+//! A second pass: what a solution leaves of the targets, as whole numbers. Products of the kernel with
+//! residuals say how far the solution is from the one without rounding, and correct it.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,9 @@ const RUN: usize = 128;
 /// Landmarks at a time, of which predictions are summed up before these sums are.
 const SUM: usize = 64;
 
-/// Kernels of `n` rows with landmarks, column by column in `block`, and what coefficients say of the rows, target by target: sums of 64
-/// landmarks, and then of these, whatever other rows there are. `kernels(from, count, out)` are those with some landmarks.
+/// Kernels of `n` rows with landmarks, column by column in `block`, and what coefficients say of the rows,
+/// target by target: sums of 64 landmarks, and then of these, whatever other rows there are.
+/// `kernels(from, count, out)` are those with some landmarks.
 pub(super) fn predictions(
     n: usize,
     kernels: impl Fn(usize, usize, &mut [f64]) + Sync,
@@ -136,7 +138,8 @@ impl Sums {
     fn add(&mut self, plan: &Plan, scaled: &Scaled, start: usize, said: &[f64], block: &[f64]) {
         let (t, isa) = (self.squares.len(), Isa::detect());
         let n = said.len() / t;
-        // Three slices a residual, target by target: the first is nothing unless it is larger than any target.
+        // Three slices a residual, target by target: the first is nothing unless it is larger than any
+        // target.
         let mut slices = vec![0.0; 3 * n * t];
         for i in 0..n {
             let (row, root) = (start + i, scaled.root(start + i));
@@ -236,7 +239,8 @@ impl Residual {
     /// Adds rows. Cost O(rows landmarks columns).
     ///
     /// # Errors
-    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than a million times the targets.
+    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than a
+    /// million times the targets.
     pub fn add(&mut self, plan: &Plan, coefficients: &Coefficients, rows: &Rows) -> Result<()> {
         let x = rows.x.conform(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
@@ -331,7 +335,8 @@ impl Residual {
         Ok(all)
     }
 
-    /// `Σ k e` (landmarks and constant × targets), `Σ e²`, and the sum of weights, in the units of kernel and targets, with weights.
+    /// `Σ k e` (landmarks and constant × targets), `Σ e²`, and the sum of weights, in the units of kernel and
+    /// targets, with weights.
     pub(super) fn sums(&self, plan: &Plan) -> (Matrix, Vec<f64>, f64) {
         let (p, t, weight) = (plan.size(), self.targets, plan.largest_weight.unwrap_or(1.0));
         let unit = |j: usize| if j + 1 < p { plan.bound } else { 1.0 };

@@ -1,7 +1,10 @@
-//! Kernel ridge regression through landmarks, from statistics alone; its correction, and the proof of how near it is.
+//! Kernel ridge regression through landmarks, from statistics alone; its correction, and the proof of how
+//! near it is.
 //!
-//! With K the kernel of rows with landmarks and a column of ones (rows times roots of weights), and P the landmarks' kernel with a row and column of 0, the coefficients of
-//! `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K rounded to K̂.
+//! With K the kernel of rows with landmarks and a column of ones (rows times roots of weights), and P the
+//! landmarks' kernel with a row and column of 0, the coefficients of `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²`
+//! over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K
+//! rounded to K̂.
 
 use super::certificate::{Certificate, Measured, Trust};
 use super::equations::{self, Penalties, Tried, choose, solved, with_constant};
@@ -25,7 +28,8 @@ pub struct Solution {
     coefficients: Coefficients,
     /// The ridge, given or chosen.
     pub ridge: f64,
-    /// What was tried to choose it, and at the chosen one half and a quarter of the landmarks; empty without folds.
+    /// What was tried to choose it, and at the chosen one half and a quarter of the landmarks; empty without
+    /// folds.
     pub tried: Vec<Tried>,
     intercept: bool,
     rows: u64,
@@ -73,7 +77,8 @@ impl Solution {
     /// Solves. Cost O(landmarks³), for every ridge and fold where there are several ridges.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`] without rows; [`Error::NotPositiveDefinite`].
+    /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`]
+    /// without rows; [`Error::NotPositiveDefinite`].
     pub fn new(plan: &Plan, statistics: Statistics, penalties: &Penalties) -> Result<Self> {
         let Penalties { ridges, intercept } = penalties;
         if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
@@ -117,12 +122,13 @@ impl Solution {
         })
     }
 
-    /// Solves for the sample of a survey, from where conjugate gradients go on; they end where the largest bound at a landmark is
-    /// `tolerance` times the root mean squared error. Cost O(landmarks³), and `sample landmarks²`.
+    /// Solves for the sample of a survey, from where conjugate gradients go on; they end where the largest
+    /// bound at a landmark is `tolerance` times the root mean squared error. Cost O(landmarks³), and
+    /// `sample landmarks²`.
     ///
     /// # Errors
-    /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`] for a tolerance that
-    /// is not positive; [`Error::NotPositiveDefinite`].
+    /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`]
+    /// for a tolerance that is not positive; [`Error::NotPositiveDefinite`].
     pub fn of_sample(plan: &Plan, survey: &Survey, intercept: bool, tolerance: f64) -> Result<Self> {
         crate::fit::positive("tolerance", tolerance)?;
         let Model::Gradients { ridge, survey: digest, sampled, .. } = &plan.model else {
@@ -190,7 +196,8 @@ impl Solution {
         self.descent.as_ref().is_none_or(|own| own.run.stage() == Stage::Done)
     }
 
-    /// Moves the solution by what its residuals say, and proves how near it then is, unless rounding may decide that. The residual is of all rows and of
+    /// Moves the solution by what its residuals say, and proves how near it then is, unless rounding may
+    /// decide that. The residual is of all rows and of
     /// [`coefficients`](Self::coefficients).
     ///
     /// # Errors
@@ -212,7 +219,8 @@ impl Solution {
         self.keep(certificate, squares)
     }
 
-    /// Proves how near the solution is as it is, from its residual and nothing that was rounded: a bound for all rows alike. There is none where landmarks are all but dependent.
+    /// Proves how near the solution is as it is, from its residual and nothing that was rounded: a bound for
+    /// all rows alike. There is none where landmarks are all but dependent.
     ///
     /// # Errors
     /// As [`correct`](Self::correct).
@@ -229,7 +237,8 @@ impl Solution {
         self.find_worst()
     }
 
-    /// Root mean squared errors; targets that are fitted to their last digits have a little of their unit, to be compared with.
+    /// Root mean squared errors; targets that are fitted to their last digits have a little of their unit, to
+    /// be compared with.
     fn errors(&self) -> Option<Vec<f64>> {
         let each = self.training_error()?.into_iter().zip(&self.plan.targets);
         let least = |error: f64, least: f64| if error < least { least } else { error };
@@ -253,8 +262,9 @@ impl Solution {
         Ok(())
     }
 
-    /// The largest proved bound at one of the first 500 landmarks and the root mean squared error over the rows, of the target where
-    /// they are nearest, if the bound exceeds a hundredth of that error, or twice the tolerance of conjugate gradients.
+    /// The largest proved bound at one of the first 500 landmarks and the root mean squared error over the
+    /// rows, of the target where they are nearest, if the bound exceeds a hundredth of that error, or twice
+    /// the tolerance of conjugate gradients.
     pub(super) fn wide(&self) -> Option<(f64, f64)> {
         let most = self.descent.as_ref().map_or(1e-2, |own| 2.0 * own.tolerance);
         self.worst.filter(|(bound, error)| *bound > most * error)
@@ -275,9 +285,9 @@ impl Solution {
         self.descent.as_ref().filter(|own| own.fell_short).map(|own| own.run.steps())
     }
 
-    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were asked for: to
-    /// correct, once more too where the bound is wide; or, once these are made and could not be certified, to prove how near
-    /// the solution is.
+    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were
+    /// asked for: to correct, once more too where the bound is wide; or, once these are made and could not be
+    /// certified, to prove how near the solution is.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
         if let Some(own) = &self.descent {
             return own.run.stage() != Stage::Done;
@@ -391,7 +401,8 @@ impl Solution {
         Ok((left, squares))
     }
 
-    /// How near the fit is to the exact one with the same landmarks; `None` before a correction, and where rounding may decide the solution.
+    /// How near the fit is to the exact one with the same landmarks; `None` before a correction, and where
+    /// rounding may decide the solution.
     pub fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_ref()
     }
@@ -431,15 +442,16 @@ impl Solution {
         squares.into_iter().map(f64::sqrt).collect()
     }
 
-    /// The mean squared error over the rows, by their weights, before the correction, one a target; `None` without one.
+    /// The mean squared error over the rows, by their weights, before the correction, one a target; `None`
+    /// without one.
     pub fn training_error(&self) -> Option<Vec<f64>> {
         self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.weight).collect())
     }
 
-    /// How far it is from the fit with all rows as support points, by an estimate from fits with half of the landmarks, a quarter
-    /// and so on: the root mean square over rows, one a target; and for predictions, Shapley values and whatever else is linear
-    /// in the model. `None` for less than four landmarks, for some of the plan's rows that are fewer than landmarks, and where
-    /// rounding hides what landmarks add.
+    /// How far it is from the fit with all rows as support points, by an estimate from fits with half of the
+    /// landmarks, a quarter and so on: the root mean square over rows, one a target; and for predictions,
+    /// Shapley values and whatever else is linear in the model. `None` for less than four landmarks, for some
+    /// of the plan's rows that are fewer than landmarks, and where rounding hides what landmarks add.
     pub fn missing(&self) -> Option<&Missing> {
         self.missing.as_ref()
     }

@@ -1,4 +1,5 @@
-//! Rows with what is to be predicted of them, and a number for each that depends on nothing but what it holds.
+//! Rows with what is to be predicted of them, and a number for each that depends on nothing but what it
+//! holds.
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
@@ -62,7 +63,8 @@ impl Rows {
         features.chain(self.y.row(i).iter().copied()).chain(self.weights.as_ref().map(|w| w[i]))
     }
 
-    /// Of each row a number that depends on its contents and a seed alone: levels count by their names, and -0 is 0.
+    /// Of each row a number that depends on its contents and a seed alone: levels count by their names, and
+    /// -0 is 0.
     pub(super) fn hashes(&self, seed: u64) -> Vec<u64> {
         let names: Vec<Option<Vec<u64>>> = self.x.columns().iter().map(level_hashes).collect();
         let of = |i: usize| {

@@ -121,8 +121,8 @@ fn whole_cost(plan: &Plan, corrections: usize) -> usize {
     grams * gram_cost(plan) + others * COST
 }
 
-/// How often gram matrices of all rows are usually summed up, and how many passes there are without, where so many corrections were
-/// asked for: for what is said of time.
+/// How often gram matrices of all rows are usually summed up, and how many passes there are without, where so
+/// many corrections were asked for: for what is said of time.
 pub fn usual_passes(plan: &Plan, corrections: usize) -> (usize, usize) {
     match plan.model {
         Model::Ridge => (1, corrections),
@@ -189,7 +189,8 @@ macro_rules! part {
 }
 part!(Statistics, Pass);
 
-/// The parts of all units together: those that are kept, and those that are missing, which are made and kept. `cost` is that of a row.
+/// The parts of all units together: those that are kept, and those that are missing, which are made and kept.
+/// `cost` is that of a row.
 fn together<P: Part, F: From<Error>>(
     store: &mut dyn Store<F>,
     units: u64,
@@ -269,8 +270,8 @@ pub fn kept_survey<F: From<Error>>(store: &mut dyn Store<F>) -> Result<Survey, F
     Ok(Survey::from_bytes(&bytes).map_err(|_| lost("damaged"))?)
 }
 
-/// The fit by a plan: what is missing of statistics and passes is made. The survey that the plan was made of is read from the store if
-/// it is not given.
+/// The fit by a plan: what is missing of statistics and passes is made. The survey that the plan was made of
+/// is read from the store if it is not given.
 ///
 /// # Errors
 /// Those of the source, the store and [`Fitting`]; [`Error::Format`] for a kept file of something else.

@@ -1,4 +1,5 @@
-//! The normal equations of a sample of the rows: near those of all rows but for a factor, and never more than them.
+//! The normal equations of a sample of the rows: near those of all rows but for a factor, and never more than
+//! them.
 
 use rayon::prelude::*;
 
@@ -14,8 +15,8 @@ const RUN: usize = 1024;
 /// Landmarks at a time.
 const TOGETHER: usize = 64;
 
-/// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they are drawn at random, A
-/// is about `(n/s) LLᵀ`.
+/// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they
+/// are drawn at random, A is about `(n/s) LLᵀ`.
 pub(super) struct Sampled {
     pub factor: Cholesky,
     /// Of `LLᵀ`.
@@ -30,7 +31,8 @@ impl Sampled {
     /// Cost O(rows landmarks²), and landmarks³; memory: one square of landmarks.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), and those of rows that are not the plan's.
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), and those of rows that are not the
+    /// plan's.
     pub fn new(plan: &Plan, sample: &Rows, ridge: f64, intercept: bool) -> Result<Self> {
         let x = sample.x.conform(plan.landmarks.columns())?;
         let (m, t, s) = (plan.landmarks.rows(), plan.targets.len(), sample.len());
@@ -96,7 +98,8 @@ pub(super) fn add_penalty(plan: &Plan, ridge: f64, matrix: &mut Matrix) {
     }
 }
 
-/// `P θ` without P in memory: the landmarks' kernel times coefficients, and 0 for the constant. Cost O(landmarks² columns).
+/// `P θ` without P in memory: the landmarks' kernel times coefficients, and 0 for the constant. Cost
+/// O(landmarks² columns).
 pub(super) fn penalty_times(plan: &Plan, theta: &Matrix) -> Matrix {
     let (m, t) = (plan.landmarks.rows(), theta.cols());
     let coef = Matrix::from_row_major(m, t, theta.data()[..m * t].to_vec());

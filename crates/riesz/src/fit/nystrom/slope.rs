@@ -1,7 +1,8 @@
-//! What a pass over all rows says of a logistic regression at some coefficients: gradient, curvature and loss, in whole numbers.
+//! What a pass over all rows says of a logistic regression at some coefficients: gradient, curvature and
+//! loss, in whole numbers.
 //!
-//! The gram matrix is rounded, which changes the way of Newton's method; the gradient is not (to 2⁻⁴²), which decides where it ends.
-//! Kernels are those of [`Anchors`], which are taken by products.
+//! The gram matrix is rounded, which changes the way of Newton's method; the gradient is not (to 2⁻⁴²), which
+//! decides where it ends. Kernels are those of [`Anchors`], which are taken by products.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,8 @@ use crate::linalg::Matrix;
 use crate::linalg::fixed::{self, BITS, IntegerGram, ONE, packed_len, two_slices};
 use crate::simd::Isa;
 
-/// Rows at a time where curvature is summed up, and where it is not: their kernels with landmarks then stay in the cache.
+/// Rows at a time where curvature is summed up, and where it is not: their kernels with landmarks then stay
+/// in the cache.
 const RUN: (usize, usize) = (1024, 256);
 
 /// Gradient and loss of some rows at coefficients, and curvature where these ask for it.
@@ -86,7 +88,8 @@ impl Slope {
         !self.gram.is_empty()
     }
 
-    /// `KᵀDK`, of the first so many of landmarks and the constant, where the [curvature](Self::has_curvature) was summed up.
+    /// `KᵀDK`, of the first so many of landmarks and the constant, where the [curvature](Self::has_curvature)
+    /// was summed up.
     pub(super) fn curvature(&self, plan: &Plan, size: usize) -> Matrix {
         let (p, step) = (plan.size(), STEP * plan.largest_weight.unwrap_or(1.0));
         let bounds: Vec<f64> = bounds(plan).collect();
@@ -193,7 +196,8 @@ impl<'p> Sloping<'p> {
         }
     }
 
-    /// Adds rows, whose target is 0 or 1. Cost O(rows landmarks columns), with curvature O(rows landmarks (landmarks + columns)).
+    /// Adds rows, whose target is 0 or 1. Cost O(rows landmarks columns), with curvature O(rows landmarks
+    /// (landmarks + columns)).
     ///
     /// # Errors
     /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Target`] for other targets.

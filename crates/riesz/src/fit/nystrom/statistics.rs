@@ -1,5 +1,6 @@
-//! All that a fit needs to know of its rows, as whole numbers: sums of products of kernel values with landmarks, and of these with targets. Sums of parts are sums, whatever the parts and
-//! their order; what is added can be taken away again.
+//! All that a fit needs to know of its rows, as whole numbers: sums of products of kernel values with
+//! landmarks, and of these with targets. Sums of parts are sums, whatever the parts and their order; what is
+//! added can be taken away again.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ const FOLDS: u64 = 0x1f0c_ad53;
 
 /// Statistics of the rows of some units of work.
 ///
-/// With k(x) the kernel between a row and the m landmarks and a constant 1, each times the root of the row's weight, they are, fold by fold, `Σ k kᵀ`, `Σ k y`, `Σ y²` and `Σ k(x, x)`.
+/// With k(x) the kernel between a row and the m landmarks and a constant 1, each times the root of the row's
+/// weight, they are, fold by fold, `Σ k kᵀ`, `Σ k y`, `Σ y²` and `Σ k(x, x)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     /// The digest of the plan that they were made by.
@@ -121,7 +123,8 @@ impl Statistics {
         Ok(())
     }
 
-    /// Takes those of some of its units away: what is left is, to the last bit, what it would be had their rows never been there.
+    /// Takes those of some of its units away: what is left is, to the last bit, what it would be had their
+    /// rows never been there.
     ///
     /// # Errors
     /// [`Error::Format`] if they were made by another plan, or are not all in it.
@@ -203,7 +206,8 @@ impl Statistics {
         let each = packed_len(p) + p * t + t + 1;
         let sound = record.size == p && record.targets == t && record.rows.len() == all.folds.len();
         if !sound || numbers.len() != each * all.folds.len() {
-            let problem = "these statistics are not of the size that their plan says: remove the file, and it is made again";
+            let problem = "these statistics are not of the size that their plan says: remove the file, and \
+                           it is made again";
             return Err(Error::Format { problem: problem.into() });
         }
         all.units = record.units;
@@ -316,8 +320,8 @@ impl<'p> Accumulator<'p> {
     /// Adds rows.
     ///
     /// # Errors
-    /// Those of [`Table::conform`](crate::Table::conform) for other columns; [`Error::Parameter`] for weights where the plan has none (or the other way round) and for rows outside the
-    /// ranges that the plan says.
+    /// Those of [`Table::conform`](crate::Table::conform) for other columns; [`Error::Parameter`] for weights
+    /// where the plan has none (or the other way round) and for rows outside the ranges that the plan says.
     pub fn add(&mut self, rows: &Rows) -> Result<()> {
         let x = rows.x.conform(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
@@ -462,7 +466,8 @@ impl Plan {
             });
         }
         let beyond = |what: &str, value: f64| {
-            let allowed = "it is outside the range of the rows that the plan was made of: make a plan that knows these rows";
+            let allowed = "it is outside the range of the rows that the plan was made of: make a plan that \
+                           knows these rows";
             Err(Error::parameter(what, value, allowed))
         };
         let targets: Vec<f64> =

@@ -1,4 +1,5 @@
-//! What a first pass over the rows learns: how many there are, how large their numbers are, and a sample from which landmarks, units and length scales are chosen.
+//! What a first pass over the rows learns: how many there are, how large their numbers are, and a sample from
+//! which landmarks, units and length scales are chosen.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,8 @@ use crate::table::{Column, Table};
 /// The seed of the sample, beside that of the user.
 const SEED: u64 = 0x7a3d_51c9;
 
-/// A first look at rows, in any parts and any order: those with the smallest hashes of what they hold are kept.
+/// A first look at rows, in any parts and any order: those with the smallest hashes of what they hold are
+/// kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
     columns: Vec<Column>,
@@ -147,7 +149,8 @@ impl Survey {
         self.kept.len()
     }
 
-    /// The rows that are kept: the same whatever the order of all rows and the parts in which they were looked at.
+    /// The rows that are kept: the same whatever the order of all rows and the parts in which they were
+    /// looked at.
     ///
     /// # Errors
     /// [`Error::TooFew`] if no row was seen.

@@ -1,7 +1,9 @@
-//! A sparse Gaussian process with the values at its inducing points integrated out, from what rows tell these.
+//! A sparse Gaussian process with the values at its inducing points integrated out, from what rows tell
+//! these.
 //!
-//! With noise variances `N = σ²W⁻¹` (W diagonal), `K_ZZ = LLᵀ`, `K̂ = K_XZ K_ZZ⁻¹ K_ZX`, `T = L⁻¹K_ZX N⁻¹ K_XZ L⁻ᵀ`, `Λ = I + T`, `c = L⁻¹K_ZX N⁻¹ y`,
-//! and what points leave unexplained of the rows, in units of noise variances, `τ = tr N⁻¹(K - K̂)`:
+//! With noise variances `N = σ²W⁻¹` (W diagonal), `K_ZZ = LLᵀ`, `K̂ = K_XZ K_ZZ⁻¹ K_ZX`,
+//! `T = L⁻¹K_ZX N⁻¹ K_XZ L⁻ᵀ`, `Λ = I + T`, `c = L⁻¹K_ZX N⁻¹ y`, and what points leave unexplained of the
+//! rows, in units of noise variances, `τ = tr N⁻¹(K - K̂)`:
 //!
 //! ```text
 //! lower = log N(y; 0, K̂ + N) - τ/2                                                    (Titsias 2009)
@@ -9,8 +11,9 @@
 //! α = L⁻ᵀΛ⁻¹c,   Q = L⁻ᵀ(I - Λ⁻¹)L⁻¹
 //! ```
 //!
-//! The upper bound holds since `K + N` is between `K̂ + N` and `K̂ + (1 + τ)N`: no eigenvalue of what is unexplained exceeds their sum. Through Λ everything is of the size
-//! of the points. Several targets are independent; their bounds add.
+//! The upper bound holds since `K + N` is between `K̂ + N` and `K̂ + (1 + τ)N`: no eigenvalue of what is
+//! unexplained exceeds their sum. Through Λ everything is of the size of the points. Several targets are
+//! independent; their bounds add.
 
 use super::told::{Told, overflow};
 use crate::error::{Error, Result};
@@ -40,7 +43,8 @@ pub(super) struct Collapsed {
     inner: Matrix,
 }
 
-/// What the bound's slopes are made of: those by `K_XZ` are `N⁻¹(yαᵀ + K_XZ rows)`, those by `K_ZZ` are `L⁻ᵀ points L⁻¹`, those by `k(x_i, x_i)` are `-t/2 N_ii⁻¹`.
+/// What the bound's slopes are made of: those by `K_XZ` are `N⁻¹(yαᵀ + K_XZ rows)`, those by `K_ZZ` are
+/// `L⁻ᵀ points L⁻¹`, those by `k(x_i, x_i)` are `-t/2 N_ii⁻¹`.
 pub(super) struct Adjoint {
     /// `t Q - ααᵀ`.
     pub rows: Matrix,

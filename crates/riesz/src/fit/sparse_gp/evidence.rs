@@ -1,4 +1,5 @@
-//! The evidence of a sparse Gaussian process and its gradient, in two passes over the rows, block by block: n × m numbers are never held.
+//! The evidence of a sparse Gaussian process and its gradient, in two passes over the rows, block by block: n
+//! × m numbers are never held.
 
 use std::ops::Range;
 
@@ -58,7 +59,8 @@ impl Rows<'_> {
         }
     }
 
-    /// The bound at a kernel and noise. Cost O(n m (d + m) + m³) for n rows of d columns and m points, memory O(m²) besides a block.
+    /// The bound at a kernel and noise. Cost O(n m (d + m) + m³) for n rows of d columns and m points, memory
+    /// O(m²) besides a block.
     pub fn collapsed(&self, kernel: &Kernel, noise: f64) -> Result<Collapsed> {
         let points = Whitened::new(kernel, self.points)?;
         let mut told = Told(KernelSums::zeros(self.points.rows(), self.y.cols()));
@@ -80,7 +82,8 @@ impl Rows<'_> {
         Collapsed::new(points, told, noise)
     }
 
-    /// The bound's gradient in the kernel's parameters and the logarithm of the noise. Cost O(n m (d + m) + m³) and O(n m) a parameter.
+    /// The bound's gradient in the kernel's parameters and the logarithm of the noise. Cost O(n m (d + m) +
+    /// m³) and O(n m) a parameter.
     pub fn gradient(&self, kernel: &Kernel, noise: f64, at: &Collapsed) -> Result<Vec<f64>> {
         let Adjoint { rows: adjoint, points } = at.adjoint();
         let count = kernel.parameters().len();

@@ -30,15 +30,18 @@ const TUNING_ROWS: usize = 20_000;
 /// The inducing points, which stay where they are.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Landmarks {
-    /// So many, or as many as there are different rows, as [`inducing_points`](super::inducing_points) chooses them with the seed.
+    /// So many, or as many as there are different rows, as [`inducing_points`](super::inducing_points)
+    /// chooses them with the seed.
     Count(usize),
     /// These: rows of the same columns.
     Points(Table),
 }
 
-/// Gaussian process regression of many rows through few inducing points: the model of [`GaussianProcess`](super::GaussianProcess), whose posterior is the best that is known by
-/// the values at the points (Titsias 2009, "Variational learning of inducing variables in sparse Gaussian processes"). Kernel and noise are tuned by the lower bound of the evidence,
-/// so that more points are never worse; how far it is from the evidence is at most the difference of the two bounds.
+/// Gaussian process regression of many rows through few inducing points: the model of
+/// [`GaussianProcess`](super::GaussianProcess), whose posterior is the best that is known by the values at
+/// the points (Titsias 2009, "Variational learning of inducing variables in sparse Gaussian processes").
+/// Kernel and noise are tuned by the lower bound of the evidence, so that more points are never worse; how
+/// far it is from the evidence is at most the difference of the two bounds.
 ///
 /// ```
 /// use riesz::fit::SparseGaussianProcess;
@@ -61,7 +64,8 @@ pub struct SparseGaussianProcess {
     pub kernel: Kernel,
     /// Variance of the noise, > 0; where tuning starts. With `normalize_y` in units of the normalised target.
     pub noise: f64,
-    /// Known variances ≥ 0 of the errors of single rows, on top of `noise`, always in the target's own squared units. `None` for none.
+    /// Known variances ≥ 0 of the errors of single rows, on top of `noise`, always in the target's own
+    /// squared units. `None` for none.
     pub row_noise: Option<Vec<f64>>,
     /// The inducing points.
     pub landmarks: Landmarks,
@@ -69,21 +73,24 @@ pub struct SparseGaussianProcess {
     pub normalize_y: bool,
     /// What is tuned.
     pub tune: Tune,
-    /// Of more rows than these, tuning looks at so many, drawn with the seed; the model is of all rows. `None` for 20,000.
+    /// Of more rows than these, tuning looks at so many, drawn with the seed; the model is of all rows.
+    /// `None` for 20,000.
     pub tuning_rows: Option<usize>,
     /// As [`GaussianProcess::bounds`](super::GaussianProcess::bounds).
     pub bounds: Option<Vec<(f64, f64)>>,
     /// Runs of the optimiser from random places within the bounds, besides the run from the start.
     pub restarts: usize,
-    /// Seed of these places, of the points and of the rows that tuning looks at. The result depends on it, but not on the number of threads.
+    /// Seed of these places, of the points and of the rows that tuning looks at. The result depends on it,
+    /// but not on the number of threads.
     pub seed: u64,
 }
 
 /// A fitted sparse Gaussian process.
 #[derive(Debug, Clone)]
 pub struct SparseGpFit {
-    /// The posterior mean in the targets' units, over the inducing points. With one target its kernel and [`noise`](Self::noise) are in these
-    /// (squared) units too; several normalised ones have a [`scale`](Covariance::scale) each.
+    /// The posterior mean in the targets' units, over the inducing points. With one target its kernel and
+    /// [`noise`](Self::noise) are in these (squared) units too; several normalised ones have a
+    /// [`scale`](Covariance::scale) each.
     pub model: Expansion,
     /// What is besides the mean: `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹`, N the variances of the noise.
     pub covariance: Covariance,
@@ -91,7 +98,8 @@ pub struct SparseGpFit {
     pub noise: f64,
     /// The evidence lower bound, of the targets in their own units: no more than `log p(y)`.
     pub lower: f64,
-    /// No less than `log p(y)` (Titsias 2014, "Variational inference for Gaussian and determinantal point processes").
+    /// No less than `log p(y)` (Titsias 2014, "Variational inference for Gaussian and determinantal point
+    /// processes").
     pub upper: f64,
     /// What was added to the diagonal of `K_ZZ`, in the kernel's units.
     pub jitter: f64,
@@ -106,7 +114,8 @@ pub struct SparseGpFit {
 }
 
 impl SparseGaussianProcess {
-    /// A process through so many inducing points, whose kernel and noise are tuned from these starts, on normalised targets, without restarts.
+    /// A process through so many inducing points, whose kernel and noise are tuned from these starts, on
+    /// normalised targets, without restarts.
     pub fn new(kernel: Kernel, noise: f64, landmarks: usize) -> Self {
         Self {
             kernel,
@@ -130,12 +139,14 @@ impl SparseGaussianProcess {
         all
     }
 
-    /// Fits to `y` (rows × targets). For n rows of d columns and m points, cost O(n m (d + m) + m³), and when tuning as much and O(n m) a parameter for each
-    /// evaluation, n being the rows that tuning looks at; memory O(m²) besides the rows.
+    /// Fits to `y` (rows × targets). For n rows of d columns and m points, cost O(n m (d + m) + m³), and when
+    /// tuning as much and O(n m) a parameter for each evaluation, n being the rows that tuning looks at;
+    /// memory O(m²) besides the rows.
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if a target to
-    /// be normalised is constant; [`Error::Overflow`] if the kernel is; [`Error::NotPositiveDefinite`].
+    /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if
+    /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
+    /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<SparseGpFit> {
         self.fit_until(x, y, Watch::nobody())
     }
@@ -196,8 +207,9 @@ impl SparseGaussianProcess {
         })
     }
 
-    /// The evidence lower bound and its gradient in `theta`, which has the order and scale of [`parameters`](Self::parameters), over all rows, in the targets' own units. Cost
-    /// O(n m (d + m) + m³) and O(n m) a parameter for n rows of d columns and m points; memory O(m²) besides the rows.
+    /// The evidence lower bound and its gradient in `theta`, which has the order and scale of
+    /// [`parameters`](Self::parameters), over all rows, in the targets' own units. Cost O(n m (d + m) + m³)
+    /// and O(n m) a parameter for n rows of d columns and m points; memory O(m²) besides the rows.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).

@@ -28,14 +28,17 @@ pub struct SparsePosterior {
 const NEGLIGIBLE: f64 = 0.01;
 
 impl KernelSums {
-    /// The process with noise of variance `noise/w_i` that these rows and points make (Titsias 2009). Cost O(m³).
+    /// The process with noise of variance `noise/w_i` that these rows and points make (Titsias 2009). Cost
+    /// O(m³).
     ///
-    /// Rounding of sums is blown up by `K_ZZ⁻¹` and divided by the noise, so that more is added to the diagonal of `K_ZZ` the rougher
-    /// the sums are.
+    /// Rounding of sums is blown up by `K_ZZ⁻¹` and divided by the noise, so that more is added to the
+    /// diagonal of `K_ZZ` the rougher the sums are.
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) if sums and points do not fit together; [`Error::Parameter`](crate::Error::Parameter) for a noise that is not positive;
-    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite); [`Error::Overflow`](crate::Error::Overflow).
+    /// [`Error::Shape`](crate::Error::Shape) if sums and points do not fit together;
+    /// [`Error::Parameter`](crate::Error::Parameter) for a noise that is not positive;
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn posterior(&self, kernel: &Kernel, points: &Table, noise: f64) -> Result<SparsePosterior> {
         let m = points.rows();
         sized(
@@ -63,7 +66,8 @@ impl KernelSums {
 
 /// Points, with what roundings of such sums ask to be added to the diagonal of their kernel.
 fn whitened(kernel: &Kernel, points: &Table, gram: &Matrix, rounding: f64, noise: f64) -> Result<Whitened> {
-    // Of doubles by the size of S; of rough kernel values where what they add equals what the jitter takes away.
+    // Of doubles by the size of S; of rough kernel values where what they add equals what the jitter takes
+    // away.
     let m = points.rows();
     let size: f64 = (0..m).map(|i| gram[(i, i)]).sum();
     let doubles = f64::EPSILON / 2.0 * size / (NEGLIGIBLE * noise);
@@ -71,8 +75,8 @@ fn whitened(kernel: &Kernel, points: &Table, gram: &Matrix, rounding: f64, noise
     Whitened::with_jitter(kernel, points, doubles.max(rough))
 }
 
-/// What a log likelihood of curvatures W at rows X tells of a process through points Z, around its mode (Rasmussen and Williams
-/// 2006, section 3.4): as if rows were observed with variances `1/W`.
+/// What a log likelihood of curvatures W at rows X tells of a process through points Z, around its mode
+/// (Rasmussen and Williams 2006, section 3.4): as if rows were observed with variances `1/W`.
 #[derive(Debug, Clone)]
 pub(crate) struct Laplace {
     /// `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX W K_XZ)⁻¹`.

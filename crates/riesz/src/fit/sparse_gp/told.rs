@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::linalg::{Cholesky, Matrix};
 
-/// Sums over n rows X with targets y (n × t), of which m inducing points Z make a sparse Gaussian process: however many rows there
-/// are, in one go or in parts that are added up. W is a diagonal matrix of weights, all 1 where the noise of all rows is the same.
+/// Sums over n rows X with targets y (n × t), of which m inducing points Z make a sparse Gaussian process:
+/// however many rows there are, in one go or in parts that are added up. W is a diagonal matrix of weights,
+/// all 1 where the noise of all rows is the same.
 #[derive(Debug, Clone)]
 pub struct KernelSums {
     /// `S = K_ZX W K_XZ`, m × m.
@@ -19,7 +20,8 @@ pub struct KernelSums {
     pub log_weights: f64,
     /// n.
     pub rows: usize,
-    /// By how much each kernel value that was summed up may be off; 0 for doubles, whose rounding is known. Bounds count what rounding makes of `K_ZZ⁻¹`, n r √m/σ² nats for r.
+    /// By how much each kernel value that was summed up may be off; 0 for doubles, whose rounding is known.
+    /// Bounds count what rounding makes of `K_ZZ⁻¹`, n r √m/σ² nats for r.
     pub rounding: f64,
 }
 
@@ -52,8 +54,8 @@ impl KernelSums {
 }
 
 impl Told {
-    /// Adds rows: their whitened kernels `L⁻¹k(Z, x_i)` as rows of `half`, their targets, both times the roots of the weights, and
-    /// their prior variances times the weights.
+    /// Adds rows: their whitened kernels `L⁻¹k(Z, x_i)` as rows of `half`, their targets, both times the
+    /// roots of the weights, and their prior variances times the weights.
     pub fn add(&mut self, half: &Matrix, targets: &Matrix, prior: f64, log_weights: f64) {
         let Self(sums) = self;
         let add = |to: &mut Matrix, more: Matrix| {

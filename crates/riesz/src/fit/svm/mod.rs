@@ -1,6 +1,8 @@
-//! Support vector machines: classification, regression and one-class, by sequential minimal optimisation on working sets.
+//! Support vector machines: classification, regression and one-class, by sequential minimal optimisation on
+//! working sets.
 //!
-//! The optimum is LIBSVM's (Chang and Lin, ACM TIST 2011): same dual problems, stopping rule and intercept. Any
+//! The optimum is LIBSVM's (Chang and Lin, ACM TIST 2011): same dual problems, stopping rule and intercept.
+//! Any
 //! [`Kernel`](crate::Kernel) works, and only support vectors are kept.
 
 mod one_class;

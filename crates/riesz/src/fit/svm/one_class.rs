@@ -9,13 +9,14 @@ use crate::kernel::Kernel;
 use crate::stop::Watch;
 use crate::table::Table;
 
-/// Where the rows are dense: `min ½‖f‖² - ρ ν n + Σ_i max(0, ρ - f(x_i))`, in LIBSVM's scaling (β from 0 to 1,
-/// `Σβ = ν n`).
+/// Where the rows are dense: `min ½‖f‖² - ρ ν n + Σ_i max(0, ρ - f(x_i))`, in LIBSVM's scaling (β from 0 to
+/// 1, `Σβ = ν n`).
 #[derive(Debug, Clone)]
 pub struct OneClassSupportVector {
     /// The kernel.
     pub kernel: Kernel,
-    /// At most this share of the rows is left outside, and at least this share are support vectors. In (0, 1].
+    /// At most this share of the rows is left outside, and at least this share are support vectors. In (0,
+    /// 1].
     pub nu: f64,
     /// The largest violation of the optimality conditions that is accepted.
     pub tolerance: f64,
@@ -56,8 +57,8 @@ impl OneClassSupportVector {
     /// Fits to the rows of `x`. Cost as for classification, and ν n rows of the gram matrix to start.
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::TooFew`]; [`Error::NotConverged`]; [`Error::Overflow`] if kernel values are
-    /// not finite.
+    /// [`Error::Parameter`], [`Error::TooFew`]; [`Error::NotConverged`]; [`Error::Overflow`] if kernel values
+    /// are not finite.
     pub fn fit(&self, x: &Table) -> Result<OneClassFit> {
         let n = x.rows();
         crate::fit::check(x, n, 1)?;

@@ -12,8 +12,8 @@ use crate::stop::check;
 /// Stands in for a curvature that is not positive, as in LIBSVM.
 const TAU: f64 = 1e-12;
 
-/// Moves pairs of variables, with gram matrix `gram`, until none violates optimality by `target`, or until so many steps are taken. Returns
-/// the steps. Cost O(steps · n).
+/// Moves pairs of variables, with gram matrix `gram`, until none violates optimality by `target`, or until so
+/// many steps are taken. Returns the steps. Cost O(steps · n).
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -42,7 +42,8 @@ pub(super) fn minimise(
     Ok(limit)
 }
 
-/// Moves β_i up and β_j down as far as the pair's problem says, given their kernel value; returns the two changes.
+/// Moves β_i up and β_j down as far as the pair's problem says, given their kernel value; returns the two
+/// changes.
 fn step(all: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f64) {
     let slope = (all.gradient[j] + all.down[j]) - (all.gradient[i] + all.up[i]);
     let curvature = all.diagonal[i] + all.diagonal[j] - 2.0 * between;
@@ -64,8 +65,8 @@ struct Choice {
     gap: f64,
 }
 
-// Searching for the place of an extreme value does not vectorise; its value does. These loops find the value block
-// by block, and then look for the place in one block.
+// Searching for the place of an extreme value does not vectorise; its value does. These loops find the value
+// block by block, and then look for the place in one block.
 const BLOCK: usize = 256;
 
 #[inline(always)]

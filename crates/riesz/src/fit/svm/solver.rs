@@ -6,16 +6,18 @@
 //! min ½ βᵀKβ + qᵀβ + ε Σ|β_r|   subject to   Σβ_r fixed,  lower_r ≤ β_r ≤ upper_r
 //! ```
 //!
-//! Classification has q = -y (y = ±1) and bounds [0, C] or [-C, 0]; ε-insensitive regression has q = -y and bounds
+//! Classification has q = -y (y = ±1) and bounds [0, C] or [-C, 0]; ε-insensitive regression has q = -y and
+//! bounds
 //! [-C, C]; one-class has q = 0 and bounds [0, 1]. In this form no sign enters a gradient
 //! update, and regression needs one variable a row where the textbook has two: the kink of ε|β| at 0 is a
 //! breakpoint at which a step ends. Candidate steps and stopping rule are those of LIBSVM's formulation.
 //!
-//! Over and over a working set is chosen, its gram matrix computed, the problem solved on it pair by pair, and all gradients brought up to date
-//! by kernel values that are computed and added up at once (Joachims 1999; Wen et al., ThunderSVM, JMLR 2018). A set grows with the
-//! number of free coefficients, so that towards the end it holds them all. Rows whose coefficient is at
-//! a bound, with a gradient that keeps it there, are set aside (shrinking) and checked again before the end (Chang
-//! and Lin, ACM TIST 2011, section 5).
+//! Over and over a working set is chosen, its gram matrix computed, the problem solved on it pair by pair,
+//! and all gradients brought up to date by kernel values that are computed and added up at once (Joachims
+//! 1999; Wen et al., ThunderSVM, JMLR 2018). A set grows with the number of free coefficients, so that
+//! towards the end it holds them all. Rows whose coefficient is at a bound, with a gradient that keeps it
+//! there, are set aside (shrinking) and checked again before the end (Chang and Lin, ACM TIST 2011, section
+//! 5).
 
 use std::sync::atomic::AtomicBool;
 
@@ -29,7 +31,8 @@ use crate::table::Table;
 
 /// Rows of a working set beside the free ones and a quarter as many, where memory allows.
 const SET: usize = 512;
-/// The least size whatever memory allows: on sets of a few rows steps are hardly better than the steepest, and slow.
+/// The least size whatever memory allows: on sets of a few rows steps are hardly better than the steepest,
+/// and slow.
 const LEAST: usize = 64;
 /// A working set is solved until its violation is this share of what it was.
 const INNER: f64 = 0.2;
@@ -70,7 +73,8 @@ pub(super) struct Solution {
     pub(super) objective: f64,
 }
 
-/// Solves the problem. Cost O(n) kernel values for each time that a row of a working set is moved; memory O(n d) and that of the set.
+/// Solves the problem. Cost O(n) kernel values for each time that a row of a working set is moved; memory O(n
+/// d) and that of the set.
 pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<Solution> {
     if problem.x.rows() == 0 {
         return Ok(Solution {
@@ -154,7 +158,8 @@ impl<'a> Solver<'a> {
             check(self.stop)?;
             let (low, high) = self.all.extremes(&self.active);
             let gap = high - low;
-            // Near the end rows that were set aside too early are found while there is time; at the end all are.
+            // Near the end rows that were set aside too early are found while there is time; at the end all
+            // are.
             if self.aside.is_some() && (gap < tolerance || gap < 10.0 * tolerance && !rechecked) {
                 rechecked = true;
                 self.take_back()?;
@@ -244,7 +249,8 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Takes all rows back. The gradient of those that were set aside follows from what it was and the coefficients that changed since.
+    /// Takes all rows back. The gradient of those that were set aside follows from what it was and the
+    /// coefficients that changed since.
     fn take_back(&mut self) -> Result<()> {
         let Some(aside) = self.aside.take() else { return Ok(()) };
         let n = self.all.len();

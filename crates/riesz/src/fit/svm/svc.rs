@@ -71,7 +71,8 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
 
 /// C-SVC: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))` with `C_i = c · class weight · sample weight`.
 ///
-/// Several classes are separated pair by pair (LIBSVM's scheme), and the pairs become the outputs of one model.
+/// Several classes are separated pair by pair (LIBSVM's scheme), and the pairs become the outputs of one
+/// model.
 #[derive(Debug, Clone)]
 pub struct SupportVectorClassifier {
     /// The kernel.
@@ -84,11 +85,13 @@ pub struct SupportVectorClassifier {
     pub sample_weight: Option<Vec<f64>>,
     /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
     pub tolerance: f64,
-    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set has 64 rows at least, whatever it says.
+    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set
+    /// has 64 rows at least, whatever it says.
     pub cache_bytes: usize,
     /// Steps allowed for each pair of classes; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
-    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of an error.
+    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of
+    /// an error.
     pub keep_unfinished: bool,
     /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
     pub shrinking: bool,
@@ -130,11 +133,13 @@ impl SupportVectorClassifier {
     /// Fits to `labels`, one index into `classes` a row.
     ///
     /// For two classes the model has one output, positive for `classes[1]` and named
-    /// `"classes[1] vs classes[0]"` (scikit-learn's decision function). For more it has one output a pair, in the order (0,1), (0,2), …, (1,2),
-    /// …, positive for the first of the pair and named "first vs second" (LIBSVM). The first name is always
-    /// the positive side. Pairs are solved in parallel and share the memory.
+    /// `"classes[1] vs classes[0]"` (scikit-learn's decision function). For more it has one output a pair, in
+    /// the order (0,1), (0,2), …, (1,2), …, positive for the first of the pair and named "first vs second"
+    /// (LIBSVM). The first name is always the positive side. Pairs are solved in parallel and share the
+    /// memory.
     ///
-    /// Cost: between n times the support vectors and n³ kernel values, growing with `c`; memory at most `cache_bytes` and O(n d).
+    /// Cost: between n times the support vectors and n³ kernel values, growing with `c`; memory at most
+    /// `cache_bytes` and O(n d).
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`]; [`Error::Target`] if a class has no rows;

@@ -24,7 +24,8 @@ const EPSILON: Setting = Setting {
     placeholder: "X",
     range: Range::NotNegative,
     bare: None,
-    help: "Error that costs nothing, in standard deviations of the target where it is standardised [default: 0.1]",
+    help: "Error that costs nothing, in standard deviations of the target where it is standardised \
+           [default: 0.1]",
 };
 
 /// Support vector regression, by name. Its price of errors is chosen by the squared error on folds.
@@ -92,11 +93,13 @@ pub struct SupportVectorRegressor {
     pub sample_weight: Option<Vec<f64>>,
     /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
     pub tolerance: f64,
-    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set has 64 rows at least, whatever it says.
+    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set
+    /// has 64 rows at least, whatever it says.
     pub cache_bytes: usize,
     /// Steps allowed; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
-    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of an error.
+    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of
+    /// an error.
     pub keep_unfinished: bool,
     /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
     pub shrinking: bool,
@@ -133,8 +136,9 @@ impl SupportVectorRegressor {
         }
     }
 
-    /// Fits to `y`, one number a row. Cost: between n times the support vectors and n³ kernel values, growing with `c`; memory
-    /// at most `cache_bytes` and O(n d). If all targets lie within `epsilon` of a constant the model has no points.
+    /// Fits to `y`, one number a row. Cost: between n times the support vectors and n³ kernel values, growing
+    /// with `c`; memory at most `cache_bytes` and O(n d). If all targets lie within `epsilon` of a constant
+    /// the model has no points.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`];

@@ -24,9 +24,11 @@ impl WorkingSet {
         Self { rows: Vec::new(), gram: Vec::new(), ages: vec![0; n] }
     }
 
-    /// Makes it `size` of the `active` rows: up to half of the last set, free ones first and then those that were in fewest sets; rows that violate optimality, given
-    /// the extremes of the gradient, the worst of those that would step up and of those that would step down by turns; then more of the last set. The
-    /// pair that violates it most is always among them. Kernel values that the last set had are not computed again.
+    /// Makes it `size` of the `active` rows: up to half of the last set, free ones first and then those that
+    /// were in fewest sets; rows that violate optimality, given the extremes of the gradient, the worst of
+    /// those that would step up and of those that would step down by turns; then more of the last set. The
+    /// pair that violates it most is always among them. Kernel values that the last set had are not computed
+    /// again.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).

@@ -128,8 +128,8 @@ impl Ranges {
     /// are in the user's units too where the target was scaled. Exact up to rounding.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if support vectors have a feature that the range file does not know, or if the target was
-    /// scaled and the model is no regression; as [`Expansion::validate`].
+    /// [`Error::Parameter`] if support vectors have a feature that the range file does not know, or if the
+    /// target was scaled and the model is no regression; as [`Expansion::validate`].
     pub fn unscaled(&self, mut model: Expansion) -> Result<Expansion> {
         let (n, d) = (model.points.rows(), model.points.width());
         let mut values = model.points.column_major().to_vec();
@@ -138,8 +138,8 @@ impl Ranges {
                 Some(own) => column.iter_mut().for_each(|v| *v = own.unscaled(*v)),
                 None if column.iter().all(|v| *v == 0.0) => {}
                 None => {
-                    let allowed = "support vectors have this feature, and the range file does not: it is the file of \
-                                   other data";
+                    let allowed = "support vectors have this feature, and the range file does not: it is \
+                                   the file of other data";
                     return Err(Error::parameter("feature", j + 1, allowed));
                 }
             }

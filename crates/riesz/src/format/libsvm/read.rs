@@ -470,7 +470,8 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
         return problem(
             line.max(1),
             format!(
-                "{} support vectors of {width} features are too many to hold densely: at most {MAX_CELLS} numbers",
+                "{} support vectors of {width} features are too many to hold densely: at most {MAX_CELLS} \
+                 numbers",
                 vectors.rows
             ),
         );

@@ -12,9 +12,9 @@ use crate::table::ColumnKind;
 /// or `epsilon_svr` unless the model card has another under "svm_type".
 ///
 /// # Errors
-/// [`Error::Format`], with the reason, if LIBSVM has no such model: its kernels are one Gaussian with a common length
-/// scale, one linear, polynomial or sigmoid factor without shift, over all columns; its labels are whole
-/// numbers.
+/// [`Error::Format`], with the reason, if LIBSVM has no such model: its kernels are one Gaussian with a
+/// common length scale, one linear, polynomial or sigmoid factor without shift, over all columns; its labels
+/// are whole numbers.
 pub fn write(model: &Expansion) -> Result<String> {
     model.validate()?;
     if let Some(c) = model.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
@@ -162,7 +162,11 @@ fn kernel_of(model: &Expansion) -> Result<(String, f64)> {
                 }
             }
             if lengths.iter().any(|l| *l != lengths[0]) {
-                return refuse("its length scales differ, and LIBSVM has one gamma for all columns: fit one length scale to columns that are not standardised".into());
+                return refuse(
+                    "its length scales differ, and LIBSVM has one gamma for all columns: fit one \
+                               length scale to columns that are not standardised"
+                        .into(),
+                );
             }
             let gamma = gamma_of(lengths[0]);
             if !(gamma.is_finite() && gamma > 0.0) {

@@ -16,8 +16,9 @@ pub(super) struct Averages {
 const STEP: f64 = 0.5;
 const SIDE: i32 = 12;
 
-/// Nodes and weights of the trapezoidal rule against a standard normal density. It converges exponentially for what is analytic around the line (Trefethen and Weideman
-/// 2014); the poles of σ are π away, so that errors are of the order of `exp(-2π² / 0.5 sd)`: 3e-9 for a standard deviation of 2, 4e-4 for one of 5.
+/// Nodes and weights of the trapezoidal rule against a standard normal density. It converges exponentially
+/// for what is analytic around the line (Trefethen and Weideman 2014); the poles of σ are π away, so that
+/// errors are of the order of `exp(-2π² / 0.5 sd)`: 3e-9 for a standard deviation of 2, 4e-4 for one of 5.
 static RULE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     let at = |k: i32| f64::from(k) * STEP;
     let total: f64 = (-SIDE..=SIDE).map(|k| (-0.5 * at(k) * at(k)).exp()).sum();

@@ -1,17 +1,21 @@
-//! A mixture of rankings: every item belongs to one of some clusters, each of which has a utility of its own, and between clusters a duel is a coin.
+//! A mixture of rankings: every item belongs to one of some clusters, each of which has a utility of its own,
+//! and between clusters a duel is a coin.
 //!
 //! ```text
 //! z_i ~ Cat(π),   x_i | z ~ N(μ_z, s² I),   f_c ~ GP(0, u k),   P(l beats r) = σ(f_c(l) - f_c(r)) where both are in c, else ½
 //! ```
 //!
-//! What is found is the best of all distributions `Π_i q_i(z_i) Π_c N(f_c; m_c, V_c)` by the usual lower bound of the log evidence,
+//! What is found is the best of all distributions `Π_i q_i(z_i) Π_c N(f_c; m_c, V_c)` by the usual lower
+//! bound of the log evidence,
 //!
 //! ```text
 //! Σ_duels Σ_c q_lc q_rc (E log σ + w log 2) - n log 2 - Σ_c KL(f_c) + E log p(x, z) - E log q(z) - ½ (p + 1) L log N,
 //! ```
 //!
-//! of which the last term is for the L means and shares that are fitted. No step lowers it: memberships one item after another, means and shares in closed form, and
-//! each utility by natural-gradient steps (Khan and Lin 2017) on the bound itself, halved until it rises. (Laplace's approximation, which needs no such care, would not maximise it.)
+//! of which the last term is for the L means and shares that are fitted. No step lowers it: memberships one
+//! item after another, means and shares in closed form, and each utility by natural-gradient steps (Khan and
+//! Lin 2017) on the bound itself, halved until it rises. (Laplace's approximation, which needs no such care,
+//! would not maximise it.)
 
 use super::averages::averages;
 use crate::error::Result;
@@ -29,7 +33,8 @@ const STEPS: usize = 4;
 /// What a mixture is learnt from.
 pub(super) struct Given<'g> {
     pub duels: &'g Duels,
-    /// Items × columns in units of their standard deviations; without columns the mixture knows of duels alone.
+    /// Items × columns in units of their standard deviations; without columns the mixture knows of duels
+    /// alone.
     pub x: &'g Matrix,
     /// `u k` between items, as a root: `R Rᵀ`.
     pub root: &'g Matrix,
@@ -50,7 +55,8 @@ pub(super) fn root(k: &Matrix) -> Result<Matrix> {
     Ok(out)
 }
 
-/// The distribution of a cluster's utility: what each duel says of it is a normal likelihood, with this curvature and slope in the difference of the two utilities.
+/// The distribution of a cluster's utility: what each duel says of it is a normal likelihood, with this
+/// curvature and slope in the difference of the two utilities.
 #[derive(Clone)]
 struct Utility {
     curve: Vec<f64>,
@@ -166,7 +172,8 @@ impl Mixture {
     /// Rises from these memberships to a local maximum of the bound. Cost O(clusters items³) a sweep.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), [`Error::Interrupted`](crate::Error::Interrupted).
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite),
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn from(given: &Given<'_>, q: Matrix, watch: Watch<'_>) -> Result<Self> {
         let mut met = vec![Vec::new(); q.rows()];
         for (d, &(i, j)) in given.duels.pairs().iter().enumerate() {
@@ -388,7 +395,8 @@ mod tests {
         assert!((state.bound() - bound).abs() < 1e-6, "{} {bound}", state.bound());
     }
 
-    /// Where it ends no membership, share, mean, variance, curvature or slope changes the bound to first order.
+    /// Where it ends no membership, share, mean, variance, curvature or slope changes the bound to first
+    /// order.
     #[test]
     fn the_end_is_a_maximum() {
         let case = case(7, 2.0);
@@ -447,7 +455,8 @@ mod tests {
         assert!(slope(&share).abs() < 1e-6);
     }
 
-    /// The bound without its last term lies below the log evidence of duels, found by draws of utilities under every assignment of items, and not far below.
+    /// The bound without its last term lies below the log evidence of duels, found by draws of utilities
+    /// under every assignment of items, and not far below.
     #[test]
     fn the_bound_is_below_the_evidence() {
         let case = case(3, 1.0);

@@ -1,8 +1,10 @@
-//! Which items can be compared at all: clusters of items such that a ranking holds within each, and between them nothing does.
+//! Which items can be compared at all: clusters of items such that a ranking holds within each, and between
+//! them nothing does.
 //!
-//! [`Method::Mixture`] is the one to use: it says how probable each membership is, and the largest bound tells the number of clusters. The others are published methods, for
-//! comparison (Chau 2023, section 6.3). Whatever is found, [`Clusters::covariates`] is the partition by k-means of the covariates alone, without any duel: a method that
-//! does not do better has learnt nothing from duels.
+//! [`Method::Mixture`] is the one to use: it says how probable each membership is, and the largest bound
+//! tells the number of clusters. The others are published methods, for comparison (Chau 2023, section 6.3).
+//! Whatever is found, [`Clusters::covariates`] is the partition by k-means of the covariates alone, without
+//! any duel: a method that does not do better has learnt nothing from duels.
 
 mod averages;
 mod mixture;
@@ -132,8 +134,8 @@ impl Clusterer {
         }
     }
 
-    /// Clusters the rows of `items` by duels among them. Cost, besides that of the models: O(N³) for N items; of mixtures that a sweep, of which each start takes some tens,
-    /// for each number of clusters.
+    /// Clusters the rows of `items` by duels among them. Cost, besides that of the models: O(N³) for N items;
+    /// of mixtures that a sweep, of which each start takes some tens, for each number of clusters.
     ///
     /// The same numbers for any number of threads.
     ///
@@ -418,7 +420,8 @@ fn scaled(kernel: &Kernel, by: f64) -> Kernel {
     kernel.with_parameters(&kernel.parameters().into_iter().map(longer).collect::<Vec<f64>>())
 }
 
-/// Covariates in units of their standard deviations; categories as indicators of their levels. What is constant is left out.
+/// Covariates in units of their standard deviations; categories as indicators of their levels. What is
+/// constant is left out.
 fn standardised(items: &Table) -> Matrix {
     let n = items.rows();
     let mut columns: Vec<Vec<f64>> = Vec::new();

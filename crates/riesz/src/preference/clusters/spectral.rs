@@ -1,13 +1,16 @@
-//! Clusters by the singular vectors of log odds or of the comparisons themselves, as published, and by the graph of their sizes.
+//! Clusters by the singular vectors of log odds or of the comparisons themselves, as published, and by the
+//! graph of their sizes.
 //!
-//! Where items of different clusters are not comparable, the matrix of log odds G is block diagonal up to the order of items; with a utility in each block its rank is 2
-//! a cluster. A skew matrix has its singular values in equal pairs, here n_c times the standard deviation of the utility within c, and a pair spans what both of its
-//! vectors make together: it is never split.
+//! Where items of different clusters are not comparable, the matrix of log odds G is block diagonal up to the
+//! order of items; with a utility in each block its rank is 2 a cluster. A skew matrix has its singular
+//! values in equal pairs, here n_c times the standard deviation of the utility within c, and a pair spans
+//! what both of its vectors make together: it is never split.
 
 use crate::error::{Error, Result};
 use crate::linalg::{Matrix, symmetric_eigen};
 
-/// The singular values of a skew matrix, descending, and right singular vectors that belong to the first `2 clusters` of them (rows × that many columns). Cost O(N³).
+/// The singular values of a skew matrix, descending, and right singular vectors that belong to the first
+/// `2 clusters` of them (rows × that many columns). Cost O(N³).
 ///
 /// # Errors
 /// [`Error::Parameter`] if there are not so many; [`Error::Overflow`].
@@ -30,8 +33,9 @@ fn last(vectors: &Matrix, kept: usize) -> Matrix {
     Matrix::from_row_major(n, kept, data)
 }
 
-/// Where the items lie for spectral clustering by an affinity ≥ 0: the first eigenvectors of the normalised graph, each over the roots of degrees (Shi and Malik
-/// 2000; Ng, Jordan and Weiss 2002), as scikit-learn's `spectral_embedding` with `drop_first=False`. Cost O(N³).
+/// Where the items lie for spectral clustering by an affinity ≥ 0: the first eigenvectors of the normalised
+/// graph, each over the roots of degrees (Shi and Malik 2000; Ng, Jordan and Weiss 2002), as scikit-learn's
+/// `spectral_embedding` with `drop_first=False`. Cost O(N³).
 ///
 /// # Errors
 /// [`Error::Overflow`].

@@ -1,7 +1,9 @@
 //! A function of features as an expansion over pairs of landmarks, for explanations and files.
 //!
-//! Of the prior that landmarks know, the posterior mean is `g = Σ_p α_p k̃(p_p, ·)` over the pairs that met. With items interpolated between landmarks by P, contexts by R, and
-//! slopes α, `g(l, r, u) = Σ_c k(u, c) [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where M_c holds `α R_uc` at (l, r) and the opposite at (r, l).
+//! Of the prior that landmarks know, the posterior mean is `g = Σ_p α_p k̃(p_p, ·)` over the pairs that met.
+//! With items interpolated between landmarks by P, contexts by R, and slopes α, `g(l, r, u) = Σ_c k(u, c)
+//! [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where M_c holds `α R_uc` at (l, r) and the
+//! opposite at (r, l).
 
 use super::known::{Alone, Interpolated, Known};
 use crate::error::Result;
@@ -16,7 +18,8 @@ use crate::table::{ColumnKind, Table};
 /// The most numbers of an expansion's points: 512 MB.
 const LARGEST: usize = 1 << 26;
 
-/// Points of an expansion without their contexts: items that stand in them, pairs of these, which are the same for each landmark of contexts, and coefficients.
+/// Points of an expansion without their contexts: items that stand in them, pairs of these, which are the
+/// same for each landmark of contexts, and coefficients.
 struct Points {
     halves: Table,
     pairs: Vec<Pair>,
@@ -24,7 +27,8 @@ struct Points {
 }
 
 impl Known {
-    /// The mean with these slopes of the pairs that met; or why there is none, see [`LandmarkFit::model`](super::LandmarkFit::model).
+    /// The mean with these slopes of the pairs that met; or why there is none, see
+    /// [`LandmarkFit::model`](super::LandmarkFit::model).
     #[allow(clippy::too_many_arguments, reason = "called from one place")]
     pub fn expansion(
         &self,
@@ -106,7 +110,8 @@ impl Known {
         }
         out.halves = out.halves.stack(&neutral.nowhere)?;
         if prior.utility > 0.0 {
-            // Beside nothing a side stands alone: weights of landmarks need not sum up to 0, as those of either side of pairs do. Pairs of landmarks have a utility of their own.
+            // Beside nothing a side stands alone: weights of landmarks need not sum up to 0, as those of
+            // either side of pairs do. Pairs of landmarks have a utility of their own.
             let mut own = p.transpose().matvec(&sums);
             out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| own[i] -= c);
             for (i, own) in own.into_iter().enumerate() {
@@ -144,7 +149,8 @@ impl Known {
     }
 }
 
-/// What stands for nothing: a row that is far from all items, and whose columns of further utilities are those of every point that has no part in these, so that they cancel.
+/// What stands for nothing: a row that is far from all items, and whose columns of further utilities are
+/// those of every point that has no part in these, so that they cancel.
 struct Neutral {
     nowhere: Table,
     /// The columns of further utilities.

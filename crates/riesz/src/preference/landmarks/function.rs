@@ -14,7 +14,8 @@ use crate::preference::pairs::{Pair, PairKernel, wide_rows_in};
 use crate::preference::skew::{Bilinear, Features, Met, Weights};
 use crate::table::Table;
 
-/// What conjugate gradients leave of a pair's right side: its square is the share of the variance beforehand by which that afterwards is too small, at most.
+/// What conjugate gradients leave of a pair's right side: its square is the share of the variance beforehand
+/// by which that afterwards is too small, at most.
 const SOLVED: f64 = 1e-4;
 
 /// A fitted skew function of two items, in a context if there are some.
@@ -44,9 +45,11 @@ pub(super) struct Learnt {
 /// A function in tables and matrices.
 #[derive(Debug, Clone)]
 pub struct LandmarkState {
-    /// Landmarks, and what makes features of the kernel with them: of items, of further utilities that have some, and of contexts.
+    /// Landmarks, and what makes features of the kernel with them: of items, of further utilities that have
+    /// some, and of contexts.
     pub bases: Vec<(Table, Matrix)>,
-    /// By row the weights of the mean, and of draws' deviations from it: for each feature of contexts the upper triangle of V row by row, and then w.
+    /// By row the weights of the mean, and of draws' deviations from it: for each feature of contexts the
+    /// upper triangle of V row by row, and then w.
     pub weights: Matrix,
     /// The items that were learnt from.
     pub items: Table,
@@ -89,7 +92,8 @@ impl LandmarkFunction {
         Ok((features, Met { pairs: pairs.to_vec(), contexts: rows }))
     }
 
-    /// What landmarks do not know of the variances of pairs beforehand. It is independent of all that they know, so that duels tell nothing of it.
+    /// What landmarks do not know of the variances of pairs beforehand. It is independent of all that they
+    /// know, so that duels tell nothing of it.
     fn unknown(
         &self,
         (features, met): (&Features, &Met),
@@ -109,18 +113,20 @@ impl LandmarkFunction {
         Ok(met.pairs.par_iter().zip(&met.contexts).enumerate().map(of).collect())
     }
 
-    /// The posterior mean of the log odds that the left item of each pair wins, in contexts that have a row a pair. Cost with c features of contexts O(c items q²) and O(c q) a
-    /// pair.
+    /// The posterior mean of the log odds that the left item of each pair wins, in contexts that have a row a
+    /// pair. Cost with c features of contexts O(c items q²) and O(c q) a pair.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that are not as those of the fit.
+    /// As [`Table::conform`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that are not as those of
+    /// the fit.
     pub fn log_odds(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Vec<f64>> {
         let (features, met) = self.asked(items, pairs, contexts)?;
         Ok(features.log_odds(&self.mean, &met))
     }
 
-    /// The same, and its standard deviation, that of what landmarks know being estimated from draws: the standard error is at most `1/√(2 draws)` of it. Where items and
-    /// contexts are far from all landmarks, it is that of the prior. Cost as of [`log_odds`](Self::log_odds) for each draw.
+    /// The same, and its standard deviation, that of what landmarks know being estimated from draws: the
+    /// standard error is at most `1/√(2 draws)` of it. Where items and contexts are far from all landmarks,
+    /// it is that of the prior. Cost as of [`log_odds`](Self::log_odds) for each draw.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::Parameter`] without draws.
@@ -147,8 +153,9 @@ impl LandmarkFunction {
         Ok((features.log_odds(&self.mean, &met), sd))
     }
 
-    /// The same with standard deviations that take no draws: each variance is found by conjugate gradients, and is too small by at most 1e-8 of the one beforehand. Cost for
-    /// each pair of some tens of products with the Hessian, as of those of the [fit](super::LandmarkProcess::fit).
+    /// The same with standard deviations that take no draws: each variance is found by conjugate gradients,
+    /// and is too small by at most 1e-8 of the one beforehand. Cost for each pair of some tens of products
+    /// with the Hessian, as of those of the [fit](super::LandmarkProcess::fit).
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -174,8 +181,9 @@ impl LandmarkFunction {
         Ok((features.log_odds(&self.mean, &met), sd))
     }
 
-    /// The probabilities of the classes, the right one wins, the left one wins, and with a margin that neither does, averaged over a normal posterior with the standard deviations
-    /// that draws estimate; without draws those at the mean. Pairs × 2 or 3.
+    /// The probabilities of the classes, the right one wins, the left one wins, and with a margin that
+    /// neither does, averaged over a normal posterior with the standard deviations that draws estimate;
+    /// without draws those at the mean. Pairs × 2 or 3.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds).

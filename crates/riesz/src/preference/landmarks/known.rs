@@ -1,4 +1,5 @@
-//! What makes features of items and of their contexts: landmarks of either, and what is known of further utilities.
+//! What makes features of items and of their contexts: landmarks of either, and what is known of further
+//! utilities.
 
 use std::sync::atomic::AtomicBool;
 
@@ -109,8 +110,8 @@ fn assembled(
 }
 
 impl Known {
-    /// Chooses landmarks of items and contexts, so many at most and each counting so much; returns features of all, how they are interpolated, and what is not known of items
-    /// and of contexts.
+    /// Chooses landmarks of items and contexts, so many at most and each counting so much; returns features
+    /// of all, how they are interpolated, and what is not known of items and of contexts.
     pub fn choose(
         prior: &PairKernel,
         (items, contexts): (&Table, Option<&Table>),

@@ -1,8 +1,10 @@
-//! Preferences of many duels: the [nested prior](PairKernel) with kernels that are known through some items and contexts, the landmarks.
+//! Preferences of many duels: the [nested prior](PairKernel) with kernels that are known through some items
+//! and contexts, the landmarks.
 //!
-//! With [features](nystrom) of items by Nyström's approximation, a skew function that is bilinear in them and linear in their difference has exactly the nested prior of the
-//! approximate kernel: q landmarks make q (q + 1)/2 weights, far more than q pairs of items would. Features of contexts multiply those: each has such a function of its own.
-//! Landmarks that are all items, and all contexts, approximate nothing.
+//! With [features](nystrom) of items by Nyström's approximation, a skew function that is bilinear in them and
+//! linear in their difference has exactly the nested prior of the approximate kernel: q landmarks make q (q +
+//! 1)/2 weights, far more than q pairs of items would. Features of contexts multiply those: each has such a
+//! function of its own. Landmarks that are all items, and all contexts, approximate nothing.
 
 mod expansion;
 mod function;
@@ -47,18 +49,22 @@ use known::Known;
 pub struct LandmarkProcess {
     /// The prior, whether it is tuned, and the seed of all that is random.
     pub process: PreferenceProcess,
-    /// How many items are landmarks, at most. With as many as there are items (more do no harm) the prior is that of the process itself: the exact fit for many duels, whose
-    /// products take items³ operations however many pairs met, and no matrix over these.
+    /// How many items are landmarks, at most. With as many as there are items (more do no harm) the prior is
+    /// that of the process itself: the exact fit for many duels, whose products take items³ operations
+    /// however many pairs met, and no matrix over these.
     pub landmarks: usize,
     /// How many of the different contexts are, at most.
     pub context_landmarks: usize,
-    /// Tuning looks at so many of the pairs that met, drawn at random: Laplace's evidence takes their cube. From all starts at a third of them, if that is 200 at least, and then
-    /// from the best of where these lead at all of them.
+    /// Tuning looks at so many of the pairs that met, drawn at random: Laplace's evidence takes their cube.
+    /// From all starts at a third of them, if that is 200 at least, and then from the best of where these
+    /// lead at all of them.
     pub tuning_pairs: usize,
-    /// Draws from the posterior, from which standard deviations are estimated; 0 for none. The standard error of one is `1/√(2 draws)` of it: 9 % for 64.
+    /// Draws from the posterior, from which standard deviations are estimated; 0 for none. The standard error
+    /// of one is `1/√(2 draws)` of it: 9 % for 64.
     pub draws: usize,
-    /// Newton's method ends where the slope is this share of the one that it starts with. In a numpy prototype with 250 landmarks and 40,000 duels log odds were off by
-    /// some 1e-4 where 1e-6 was left, and by 1e-2 after half as many products.
+    /// Newton's method ends where the slope is this share of the one that it starts with. In a numpy
+    /// prototype with 250 landmarks and 40,000 duels log odds were off by some 1e-4 where 1e-6 was left, and
+    /// by 1e-2 after half as many products.
     pub tolerance: f64,
 }
 
@@ -67,9 +73,11 @@ pub struct LandmarkProcess {
 pub struct LandmarkFit {
     /// The log odds that the left item wins: what predicts.
     pub function: LandmarkFunction,
-    /// The same function over [wide rows](super::wide_columns), as an expansion over pairs of landmarks, q (q - 1), and 2q points more for the utility beside them, for each
-    /// landmark of contexts; and some for home and ability. What it says of probabilities is the logistic function of the mean, of ties nothing. Or why there is none:
-    /// a utility takes a kernel that vanishes far from all items, as Gaussian and Matérn kernels do; further utilities take columns of their own; and 2²⁶ numbers are the most.
+    /// The same function over [wide rows](super::wide_columns), as an expansion over pairs of landmarks, q
+    /// (q - 1), and 2q points more for the utility beside them, for each landmark of contexts; and some for
+    /// home and ability. What it says of probabilities is the logistic function of the mean, of ties nothing.
+    /// Or why there is none: a utility takes a kernel that vanishes far from all items, as Gaussian and
+    /// Matérn kernels do; further utilities take columns of their own; and 2²⁶ numbers are the most.
     pub model: std::result::Result<Expansion, &'static str>,
     /// Of all items' variance, the share that landmarks do not know.
     pub unknown: f64,
@@ -92,7 +100,8 @@ const FEW: usize = 200;
 const FOGGY: f64 = 0.1;
 
 impl LandmarkProcess {
-    /// With 250 landmarks of items and 32 of contexts, tuned on 1,500 pairs, 64 draws, to a tolerance of 1e-6.
+    /// With 250 landmarks of items and 32 of contexts, tuned on 1,500 pairs, 64 draws, to a tolerance of
+    /// 1e-6.
     pub fn new(process: PreferenceProcess) -> Self {
         Self {
             process,
@@ -113,17 +122,20 @@ impl LandmarkProcess {
             return Err(Error::parameter("tol", self.tolerance, "between 0 and 1"));
         }
         if self.process.inference != Inference::Laplace {
-            let allowed = "they know nothing of the bound: fit without landmarks, which takes up to some thousand pairs that met";
+            let allowed = "they know nothing of the bound: fit without landmarks, which takes up to some \
+                           thousand pairs that met";
             return Err(Error::parameter("landmarks", self.landmarks, allowed));
         }
         Ok(())
     }
 
-    /// Fits to duels among the rows of `items`. Cost with q landmarks, c of contexts and n pairs that met: O(items q²); c (8 items q² + 8 n q) a product with the Hessian, of
-    /// which there are some hundred, and some ten for each draw; and tuning. A draw takes c q² numbers.
+    /// Fits to duels among the rows of `items`. Cost with q landmarks, c of contexts and n pairs that met:
+    /// O(items q²); c (8 items q² + 8 n q) a product with the Hessian, of which there are some hundred, and
+    /// some ten for each draw; and tuning. A draw takes c q² numbers.
     ///
     /// # Errors
-    /// As [`PreferenceProcess::fit`]; [`Error::Parameter`] without landmarks, and if draws do not fit into memory.
+    /// As [`PreferenceProcess::fit`]; [`Error::Parameter`] without landmarks, and if draws do not fit into
+    /// memory.
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<LandmarkFit> {
         let process = &self.process;
         let stop = &process.stop;

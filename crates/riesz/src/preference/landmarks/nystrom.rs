@@ -1,7 +1,9 @@
-//! Nyström's approximation of a kernel: features by some rows, the landmarks, whose inner products are the kernel wherever a landmark takes part.
+//! Nyström's approximation of a kernel: features by some rows, the landmarks, whose inner products are the
+//! kernel wherever a landmark takes part.
 //!
-//! With landmarks Z and `f(x) = L⁻¹ k(Z, x)`, `LLᵀ = k(Z, Z)`, the kernel `f(x)ᵀf(x')` is what landmarks know of k. They are chosen by randomly pivoted Cholesky (Chen, Epperly,
-//! Tropp and Webber 2023): rows one after the other, with chances by what is not yet known of them.
+//! With landmarks Z and `f(x) = L⁻¹ k(Z, x)`, `LLᵀ = k(Z, Z)`, the kernel `f(x)ᵀf(x')` is what landmarks know
+//! of k. They are chosen by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows one after
+//! the other, with chances by what is not yet known of them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -40,8 +42,9 @@ pub(super) struct Chosen {
 }
 
 impl Nystrom {
-    /// Chooses at most so many of the rows. Features are turned so that their second moments, each row counting as often as `counts` says, are on the diagonal: that makes
-    /// conjugate gradients fast, and nothing else. Cost rows q².
+    /// Chooses at most so many of the rows. Features are turned so that their second moments, each row
+    /// counting as often as `counts` says, are on the diagonal: that makes conjugate gradients fast, and
+    /// nothing else. Cost rows q².
     ///
     /// # Errors
     /// [`Error::Overflow`]; [`Error::Parameter`] for a kernel that is 0; [`Error::Interrupted`].
@@ -89,7 +92,8 @@ fn overflow() -> Error {
     Error::Overflow { what: "the kernel between landmarks".into(), remedy: "check the kernel's parameters" }
 }
 
-/// Landmarks by randomly pivoted Cholesky, the factor that they give of the kernel between all rows, and the share of variance that it leaves.
+/// Landmarks by randomly pivoted Cholesky, the factor that they give of the kernel between all rows, and the
+/// share of variance that it leaves.
 fn pivoted(
     kernel: &Kernel,
     rows: &Table,

@@ -42,8 +42,9 @@ fn descended(
     fitting
 }
 
-/// Weak and strong ridges, weights, two targets of which one is a thousand times as far from 0, with and without an intercept: at the end the
-/// fit is that of double-double arithmetic, never farther off than its certificate says, and as near as was asked for.
+/// Weak and strong ridges, weights, two targets of which one is a thousand times as far from 0, with and
+/// without an intercept: at the end the fit is that of double-double arithmetic, never farther off than its
+/// certificate says, and as near as was asked for.
 #[test]
 fn conjugate_gradients_end_at_the_exact_fit() {
     for (case, (weighted, intercept, ridge)) in
@@ -83,8 +84,8 @@ fn conjugate_gradients_end_at_the_exact_fit() {
     }
 }
 
-/// Rows that the sample hardly has, which make the sample's errors far larger than those at the end, and weights of any size: gradients end
-/// within the tolerance, after as many passes, or say that they do not.
+/// Rows that the sample hardly has, which make the sample's errors far larger than those at the end, and
+/// weights of any size: gradients end within the tolerance, after as many passes, or say that they do not.
 #[test]
 fn conjugate_gradients_keep_their_tolerance() {
     let mut all = rows(900, 2, 1, true, 6);
@@ -143,7 +144,8 @@ fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
-    /// Over random problems conjugate gradients end, and no fit is farther from the one of exact arithmetic than its certificate says.
+    /// Over random problems conjugate gradients end, and no fit is farther from the one of exact arithmetic
+    /// than its certificate says.
     #[test]
     fn certificates_of_gradients_hold(seed: u64, n in 40usize..250, d in 1usize..4, m in 2usize..25, log_ridge in -5.0..2.0, length in 0.3..3.0, weighted: bool, intercept: bool, sampled in 1usize..6, quick: bool, log_tolerance in -7.0..-1.0) {
         let all = rows(n, d, 1, weighted, seed);

@@ -1,4 +1,5 @@
-//! Fits through landmarks against dense formulas in double-double or exact arithmetic, and against themselves in other orders.
+//! Fits through landmarks against dense formulas in double-double or exact arithmetic, and against themselves
+//! in other orders.
 
 mod gradients;
 
@@ -110,7 +111,8 @@ fn exact(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, at: &Table) -> Ve
     (0..at.rows()).map(|i| (0..t).map(|o| of(&at.row(i), o)).collect()).collect()
 }
 
-/// Corrected fits are those of double-double arithmetic, and never farther off than their certificate says; with and without weights, intercept, a second slice and several targets.
+/// Corrected fits are those of double-double arithmetic, and never farther off than their certificate says;
+/// with and without weights, intercept, a second slice and several targets.
 #[test]
 fn fits_are_those_of_exact_arithmetic() {
     for (case, (weighted, intercept, ridge)) in
@@ -283,7 +285,8 @@ fn with_all_rows_it_is_the_dense_fit() {
     assert!(said.data().iter().zip(truth.data()).all(|(a, b)| (a - b).abs() < 1e-7));
 }
 
-/// Kernels without a bound of their own are looked at first; rows beyond what was seen are refused, and categories count by their names.
+/// Kernels without a bound of their own are looked at first; rows beyond what was seen are refused, and
+/// categories count by their names.
 #[test]
 fn rows_outside_the_plan_are_refused() {
     let all = rows(300, 2, 1, false, 31);
@@ -404,8 +407,8 @@ fn of_classes(mut plan: Plan, by: Latent) -> Plan {
     plan
 }
 
-/// Where all rows are landmarks the process is the dense one: mode, variances, evidence, probabilities. With fewer they are those of
-/// the prior that landmarks span, in any order of the rows.
+/// Where all rows are landmarks the process is the dense one: mode, variances, evidence, probabilities. With
+/// fewer they are those of the prior that landmarks span, in any order of the rows.
 #[test]
 fn classes_of_a_process_are_those_of_the_dense_one() {
     let mut all = rows(150, 2, 1, false, 62);
@@ -482,7 +485,8 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     assert!(said.contains("'yes' in all of the"), "{said}");
 }
 
-/// At the optimum of all rows the gradient is nothing: against the dense fit where all rows are landmarks, against finite differences elsewhere; parts and order do not matter.
+/// At the optimum of all rows the gradient is nothing: against the dense fit where all rows are landmarks,
+/// against finite differences elsewhere; parts and order do not matter.
 #[test]
 fn logistic_regression_finds_its_optimum() {
     for (weighted, intercept) in [(false, true), (true, true), (false, false)] {
@@ -551,8 +555,9 @@ fn logistic_regression_finds_its_optimum() {
     }
 }
 
-/// Where there are many more rows than landmarks the way begins where a sample would end: it sums up fewer gram matrices, and ends where the one
-/// from 0 does, for regressions and processes; a sample with hardly any row of a class says nothing.
+/// Where there are many more rows than landmarks the way begins where a sample would end: it sums up fewer
+/// gram matrices, and ends where the one from 0 does, for regressions and processes; a sample with hardly any
+/// row of a class says nothing.
 #[test]
 fn a_start_from_the_sample_ends_where_any_does() {
     let names = ["no".to_string(), "yes".to_string()];
@@ -625,7 +630,8 @@ fn separable_classes_converge() {
     assert!(Sloping::new(&plan, &coefficients).add(&bad).unwrap_err().to_string().contains("0.5"));
 }
 
-/// The process of all rows is that of the same kernel, points and noise in memory, and kernel and noise come from the sample.
+/// The process of all rows is that of the same kernel, points and noise in memory, and kernel and noise come
+/// from the sample.
 #[test]
 fn processes_are_those_of_their_points() {
     let all = rows(1500, 2, 1, false, 81);
@@ -680,8 +686,9 @@ fn passes(plan: &Plan, all: &Rows, ridge: f64) -> (Solution, Vec<f64>) {
     (solution, bounds)
 }
 
-/// From strong ridges to weak ones: a correction is enough; a second narrows the bound; rounding may decide, and another pass
-/// proves what it can. A target that is fitted to its last digit takes no more than was asked for.
+/// From strong ridges to weak ones: a correction is enough; a second narrows the bound; rounding may decide,
+/// and another pass proves what it can. A target that is fitted to its last digit takes no more than was
+/// asked for.
 #[test]
 fn passes_are_made_while_they_have_something_to_do() {
     let all = rows(900, 2, 1, false, 21);
