@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,12 +121,15 @@ def as_numbers(
     what: str = "X",
     levels: Sequence[Sequence[str] | None] | None = None,
     takes_unseen: bool = False,
+    units: Sequence[str | None] | None = None,
 ) -> np.ndarray:
     """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these,
     of which the last is that of all cells that are none of the others if the model ``takes_unseen``
     levels."""
     check_columns(X, names, what)
     given, cells = names_of(X), as_cells(X, what)
+    if units is not None and given is not None:
+        check_units(cells, names, units, levels or [None] * len(names), what)
     if np.iscomplexobj(cells):
         raise ValueError(f"{what} holds complex numbers: give real ones")
     codes = {
@@ -155,6 +159,36 @@ def as_numbers(
         i, j = np.argwhere(~np.isfinite(numbers))[0]
         raise _missing(what, numbers[i, j], i, names[j])
     return numbers
+
+
+def check_units(
+    cells: np.ndarray,
+    names: Sequence[str],
+    units: Sequence[str | None],
+    levels: Sequence[Sequence[str] | None],
+    what: str,
+) -> None:
+    """Refuses numbers whose unit is not the one of a model's training data, and warns of numbers without
+    it."""
+    for j, (name, expected) in enumerate(zip(names, units)):
+        column = cells[:, j]
+        is_text = cells.dtype.kind == "O" and any(isinstance(cell, (str, bytes)) for cell in column)
+        if levels[j] is not None or not is_text and expected is None:
+            continue
+        unit = _core.column_unit(name, what, as_core_cells(column)) if is_text else None
+        if unit is None and expected is not None:
+            warnings.warn(
+                f"column '{name}' of {what} has numbers without a unit, which are taken for {expected}, "
+                "as in the model's training data",
+                UserWarning,
+                stacklevel=5,
+            )
+        elif unit != expected:
+            trained = "numbers without a unit" if expected is None else f"numbers in {expected}"
+            raise ValueError(
+                f"column '{name}' of {what} has numbers in {unit}, and the model was fitted to {trained}: "
+                "convert them"
+            )
 
 
 def as_core_cells(cells: Any) -> list[str | float | None]:

@@ -231,7 +231,12 @@ class Expansion:
     def _rows(self, X: Any, what: str = "X") -> np.ndarray:
         """The user's rows as the core's numbers."""
         return as_numbers(
-            self._own_columns(X, what), self.feature_names, what, self._core.levels, self._takes_unseen
+            self._own_columns(X, what),
+            self.feature_names,
+            what,
+            self._core.levels,
+            self._takes_unseen,
+            self._core.units,
         )
 
     def _own_columns(self, X: Any, what: str = "X") -> Any:

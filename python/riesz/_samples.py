@@ -113,6 +113,17 @@ def read_categories(X: Any, choices: ColumnTypes | None = None, what: str = "X")
     return Rows(names, levels, np.ascontiguousarray(np.stack(codes, axis=1)))
 
 
+def column_units(X: Any, rows: Rows, what: str) -> list[tuple[str, str]]:
+    """The columns of numbers whose cells are texts with one and the same unit, and the unit."""
+    units = []
+    for name, levels, (cells, _) in zip(rows.names, rows.levels, _columns(X, what)[1]):
+        if levels is None and _is_text(cells):
+            unit = _core.column_unit(name, what, as_core_cells(cells))
+            if unit is not None:
+                units.append((name, unit))
+    return units
+
+
 def check_column_types(choices: ColumnTypes | None, names: list[str], what: str) -> None:
     """Refuses stated types that are unknown, and names of columns that do not exist."""
     if choices is None:

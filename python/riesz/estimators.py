@@ -50,7 +50,7 @@ from . import kernels as rk
 from ._data import as_cells, as_numbers, collected, dense, is_whole, names_of, numbered, row_parts
 from ._expansion import Expansion, spread
 from ._imported import Read, with_class_sums
-from ._samples import read_categories, warn_of_numbers
+from ._samples import column_units, read_categories, warn_of_numbers
 
 __all__ = [
     "SVC",
@@ -74,6 +74,8 @@ class _KernelMachine(BaseEstimator):
     columns: dict[str, str] | None = None
     #: For each column its levels; ``None`` for one of numbers, or if all are.
     _levels: list[list[str] | None] | None = None
+    #: The units of columns of text that hold numbers with a unit, by name.
+    _units: list[tuple[str, str]] = []
     #: The ridge or the price of errors, given or chosen.
     _chosen: float | None = None
 
@@ -157,7 +159,8 @@ class _KernelMachine(BaseEstimator):
         fitted = _core.fit(model, kernel, rows, target, json.dumps(settings), weights, penalty, start, seed)
         for message in fitted.warnings:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=stacklevel)
-        self.expansion_, self._chosen = Expansion._wrap(fitted.model), fitted.chosen
+        model = fitted.model.with_units(self._units) if self._units else fitted.model
+        self.expansion_, self._chosen = Expansion._wrap(model), fitted.chosen
         return fitted
 
     def _searched(
@@ -204,7 +207,8 @@ class _KernelMachine(BaseEstimator):
 def _rows(estimator: Any, X: Any) -> np.ndarray:
     expansion = estimator.expansion_
     if estimator._levels is not None:
-        return as_numbers(collected(X), expansion.feature_names, "X", estimator._levels)
+        names, units = expansion.feature_names, expansion._core.units
+        return as_numbers(collected(X), names, "X", estimator._levels, units=units)
     return np.ascontiguousarray(_validated(estimator, X, reset=False))
 
 
@@ -214,6 +218,7 @@ def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, 
     X = collected(X)
     found = read_categories(X, estimator.columns)
     estimator._levels = None if found is None else found.levels
+    estimator._units = [] if found is None else column_units(X, found, "X")
     if found is None:
         rows = _validated(estimator, X, y, **how)
         if names_of(X) is not None:

@@ -183,3 +183,24 @@ def test_dates_as_whole_numbers_are_warned_of(frame):
     dates = pd.DataFrame({"day": [20240101 + k % 28 + 100 * (k // 28) for k in range(60)]})
     with pytest.warns(UserWarning, match="column 'day' looks like dates written as whole numbers"):
         riesz.SVR().fit(dates, frame["y"])
+
+
+def test_units_of_the_training_data_are_kept(frame):
+    y = frame["y"]
+    weights = [f"{50 + k % 31} kg" for k in range(60)]
+    kilograms = pd.DataFrame({"w": weights, "a": frame["a"]})
+    with pytest.warns(UserWarning, match="amounts in kg"):
+        model = riesz.SVR().fit(kilograms, y)
+    pounds = kilograms.assign(w=[w.replace("kg", "lb") for w in weights])
+    mixed = kilograms.assign(w=weights[:30] + [w.replace("kg", "lb") for w in weights[30:]])
+    plain = kilograms.assign(w=[float(w[:-3]) for w in weights])
+    for predict in (model.predict, model.expansion_.predict):
+        with pytest.raises(ValueError, match="numbers in lb, and the model was fitted to numbers in kg"):
+            predict(pounds)
+        with pytest.raises(ValueError, match="has numbers in kg and in lb"):
+            predict(mixed)
+        expected = predict(kilograms)
+        with pytest.warns(UserWarning, match="without a unit, which are taken for kg"):
+            np.testing.assert_array_equal(predict(plain), expected)
+    with pytest.raises(ValueError, match="the model was fitted to numbers without a unit"):
+        riesz.SVR().fit(plain, y).expansion_.predict(kilograms)

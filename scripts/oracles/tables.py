@@ -8,13 +8,17 @@ Every file comes with an expectation that is written by hand here: of each colum
 many cells are missing, and its range or categories; or a part of the sentence with which the table is
 refused. `tests/all/tables.rs` compares them with what `riesz inspect` says."""
 
+import datetime
 import decimal
 import gzip
 import io
 import json
 import pathlib
+import tarfile
+import zipfile
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
@@ -85,13 +89,13 @@ def text_tables():
         "codes-of-currencies.csv", csv(a=["CHF 5", "CHF 7.25"]), a=numbers(5, 7.25, remark="amounts in CHF")
     )
     table("accounting.csv", csv(a=["(5)", "3", "(1,200)"]), a=numbers(-1200, 3, remark=thousands))
-    table("parentheses.csv", csv(a=["(5)", "3"]), a=numbers(-5, 3, remark="read as minus"))
+    table("parentheses.csv", csv(a=["(5)", "3"]), a=numbers(-5, 3, remark="other notations of numbers"))
     table("dollars-negative.csv", csv(a=["-$5", "($6)", "$7"]), a=numbers(-6, 7, remark="amounts in $"))
     table("percent.csv", csv(a=["6.1%", "8.5 %"]), a=numbers(6.1, 8.5, remark="per cent"))
     table("kilograms.csv", csv(a=["62 kg", "58kg"]), a=numbers(58, 62, remark="amounts in kg"))
     table("degrees.csv", csv(a=["21 °C", "-3.5 °C"]), a=numbers(-3.5, 21, remark="amounts in °C"))
-    table("minus-sign.csv", csv(a=["\u22125", "4"]), a=numbers(-5, 4, remark="read as minus"))
-    table("en-dash.csv", csv(a=["\u20135.5", "4"]), a=numbers(-5.5, 4, remark="read as minus"))
+    table("minus-sign.csv", csv(a=["\u22125", "4"]), a=numbers(-5, 4, remark="other notations of numbers"))
+    table("en-dash.csv", csv(a=["\u20135.5", "4"]), a=numbers(-5.5, 4, remark="other notations of numbers"))
     table("exponents.csv", csv(a=["1e3", "2.5E-2", "+4"]), a=numbers(0.025, 1000))
     table("zero-bytes.csv", csv(a=["0.5\0", "0.25\0"]), a=numbers(0.25, 0.5, remark="value 0"))
     table(
@@ -134,7 +138,11 @@ def text_tables():
     table("constant.csv", csv(a=["4", "4"]), a=numbers(4, 4))
     table("text-as-asked.csv", csv(a=["1", "2"]), "--column a=text", a=categories("1", "2"))
     table("number-as-asked.csv", csv(a=["02139", "10001"]), "--column a=number", a=numbers(2139, 10001))
-    table("same-number.csv", csv(a=["x", "2.0", "2", "y"]), a=categories("2", "2.0", "x", "y"))
+    table(
+        "same-number.csv",
+        csv(a=["x", "2.0", "2", "y"]),
+        a=categories("2", "2.0", "x", "y", remark="numbers ('2.0') and texts"),
+    )
     count = [str(i) for i in range(100, 112)]
     table("row-numbers.csv", csv(id=count), id=numbers(100, 111, remark="numbers the rows"))
     no_data = [f"{0.1 * (i % 7):.1f}" for i in range(30)]
@@ -328,7 +336,101 @@ def workbooks():
     bad("sheets.xlsx", None, "has no sheet 'three'", "--sheet three")
     dated = pd.DataFrame({"a": pd.to_datetime(["2024-01-05", "2024-02-05"])})
     table("dates.xlsx", workbook(("data", dated, 0)), a=refused("holds dates or times"))
+    book = openpyxl.Workbook()
+    for row, cell in enumerate(["a", datetime.timedelta(hours=30), datetime.timedelta(minutes=75)], 1):
+        book.active.cell(row, 1, cell).number_format = "[h]:mm"
+    out = io.BytesIO()
+    book.save(out)
+    table("durations.xlsx", out.getvalue(), a=refused("holds dates or times"))
     bad("damaged.xlsx", workbook(("data", frame, 0))[:-200], "as a workbook")
+
+
+def reported_tables():
+    """Tables by which a reader of riesz once got a number of another meaning, or no word about it."""
+    # Cells of a notation that only begins like a number.
+    table(
+        "durations.csv",
+        csv(a=["1h30", "2h15"]),
+        a=categories("1h30", "2h15", remark="texts that hold numbers"),
+    )
+    table("fortran.csv", csv(a=["1.5D+3", "2.5D-1"]), a=numbers(0.25, 1500, remark="other notations"))
+    table("trailing-minus.csv", csv(a=["3-", "4"]), a=numbers(-3, 4, remark="other notations"))
+    table("no-cents.csv", csv(a=["CHF 1'020.-", "CHF 20.-"]), a=numbers(20, 1020, remark="amounts in CHF"))
+    table(
+        "pressures.csv",
+        csv(a=["120/80", "130/85"]),
+        a=categories("120/80", "130/85", remark="texts that hold numbers"),
+    )
+    table(
+        "versions.csv",
+        csv(a=["1.0.0", "1.2.10"]),
+        a=categories("1.0.0", "1.2.10", remark="texts that hold numbers"),
+    )
+    table("grades.csv", csv(a=["1", "2", "A"]), a=refused("holds numbers, but its row 3"))
+    table(
+        "mixed-grades.csv",
+        csv(a=["A", "1", "B"]),
+        a=categories("1", "A", "B", remark="numbers ('1') and texts ('A')"),
+    )
+    # Half of the cells and more.
+    table("mostly-bounds.csv", csv(a=["<5", "<5", "<5", "7"]), a=refused("holds bounds beside numbers"))
+    table(
+        "mostly-unknown.csv",
+        csv(a=["unknown", "?", "unknown", "7"]),
+        a=refused("holds numbers, but its row 1"),
+    )
+    table("age-groups.csv", csv(a=["<18", "18-24", "65+"]), a=categories("18-24", "65+", "<18"))
+    semicolons = "a;b\n0,5;1\n-;2\n1,5;3\n"
+    table("decimal-commas-and-dashes.csv", semicolons, a=refused("decimal commas"), b=numbers(1, 3))
+    table("dates-and-unknown.csv", csv(a=["2024-01-05", "unknown"]), a=refused("holds dates or times"))
+    for name, cells in [
+        ("months", ["2024-01", "2024-02"]),
+        ("month-names", ["Jan 2024", "Feb 2024"]),
+        ("quarters", ["Q1 2024", "Q2 2024"]),
+        ("times", ["10:30", "11:45"]),
+    ]:
+        table(f"{name}.csv", csv(a=cells), a=refused("holds dates or times"))
+    days = [20240101 + k for k in range(28)] + [20240201, 20240315]
+    table("dates-as-numbers.csv", csv(a=days), a=numbers(days[0], days[-1], remark="looks like dates"))
+    # Digits that a double does not hold.
+    large = ["12345678901234561.0", "12345678901234562.0"]
+    table("large-with-point.csv", csv(a=large), a=categories(*large, remark="2^53"))
+    keys = [decimal.Decimal("12345678901234567890"), decimal.Decimal("12345678901234567891")]
+    table(
+        "large-decimals.feather",
+        feather(pa.table({"a": pa.array(keys, type=pa.decimal128(38, 0))})),
+        a=categories(*map(str, keys), remark="2^53"),
+    )
+    # Marks of missing values in a third of the rows, beside zeros, and several of them.
+    sea = [-9999 if i % 3 == 0 else i % 17 for i in range(60)]
+    table("sea.csv", csv(a=sea), a=numbers(-9999, 16, remark="interquartile ranges"))
+    survey = [99 if i % 9 == 0 else 1 + i % 5 for i in range(60)]
+    table("survey.csv", csv(a=survey), a=numbers(1, 99, remark="--na-values '99'"))
+    # Row numbers with gaps, and of a sample.
+    gaps = [i + i // 7 for i in range(60)]
+    table("row-numbers-with-gaps.csv", csv(a=gaps), a=numbers(0, gaps[-1], remark="numbers the rows"))
+    sample = [(i * 37) % 60 * 2 + i % 2 for i in range(60)]
+    table(
+        "row-numbers-of-a-sample.csv",
+        csv(a=sample),
+        a=numbers(min(sample), max(sample), remark="numbers the rows"),
+    )
+    # Files.
+    table("excel-separator.csv", "sep=;\na;b\n1;x\n2;y\n", a=numbers(1, 2), b=categories("x", "y"))
+    bad("blank-before-quotes.csv", '"a", "b"\n"1", "x"\n', "a blank stands before the quotation mark")
+    table("marked.json", "\ufeff" + '[{"a": 1}, {"a": 2}]', a=numbers(1, 2))
+    table("nan.json", '[{"a": 1}, {"a": NaN}, {"a": 3}]', a=numbers(1, 3, missing=1))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("plain.csv", "a\n1\n")
+    bad("plain.zip", out.getvalue(), "is a zip archive: unpack it")
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("plain.csv"), io.BytesIO())
+    bad("plain.tar.gz", out.getvalue(), "is a tar archive")
+    bad("utf32.csv", "a,b\n1,x\n".encode("utf-32-le"), "UTF-32")
+    bad("page.html", "<!DOCTYPE html>\n<table></table>\n", "is a web page")
+    bad("weka.arff", "@RELATION t\n@ATTRIBUTE a NUMERIC\n@DATA\n1\n", "is an ARFF file")
 
 
 if __name__ == "__main__":
@@ -339,5 +441,6 @@ if __name__ == "__main__":
     record_tables()
     arrow_tables()
     workbooks()
+    reported_tables()
     (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
     print(f"{len(expected)} expectations of {len(list(FOLDER.iterdir())) - 1} files")

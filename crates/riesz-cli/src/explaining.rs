@@ -107,7 +107,7 @@ impl<'a> Explaining<'a> {
         let players = question.players_of(model.columns()).players().len();
         let width = model.columns().len() + 2 * (players + 4) * model.outputs().max(model.classes.len());
         let policy = asked.cells.for_model(&model.points)?;
-        let rows = ModelRows::new(rows, model.columns(), policy, width)?;
+        let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
         let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
         let mut done = 0;
         let explain = Box::new(move |table: &Table| {
@@ -248,7 +248,7 @@ impl<'a> Prepared<'a> {
         bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
         facts.extend(bound);
         let policy = asked.cells.for_model(&saved.model.points)?;
-        let rows = ModelRows::new(rows, saved.model.columns(), policy, width)?;
+        let rows = ModelRows::new(rows, saved.model.columns(), policy, width)?.with_units_of(&saved.model);
         Ok(Self { explainer, probabilities, rows, facts, width })
     }
 }

@@ -70,7 +70,8 @@ pub fn about_model(
     let rows = |_: &str| match source(args) {
         Some((_, path)) => {
             let policy = cells.for_model(&saved.model.points)?;
-            let rows = ModelRows::new(table.source(path).open()?, columns, policy, columns.len())?;
+            let rows = ModelRows::new(table.source(path).open()?, columns, policy, columns.len())?
+                .with_units_of(&saved.model);
             read_background(path, args, table, rows, (seed, console), &mut facts)
         }
         None => {

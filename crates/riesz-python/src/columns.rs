@@ -25,14 +25,7 @@ pub fn column_type(
             return Err(refuse(format!("columns={{'{name}': '{other}'}}: a column is 'text' or 'number'")));
         }
     };
-    let mut profile = Profile::new(NumberFormat::default(), &MissingMarks::default());
-    for cell in &cells {
-        match cell {
-            None => profile.add_number(f64::NAN),
-            Some(Cell::Number(value)) => profile.add_number(*value),
-            Some(Cell::Text(text)) => profile.add_text(text),
-        }
-    }
+    let profile = profile_of(&cells);
     match profile.decide(choice) {
         Ok(found) => Ok((found.categorical, found.remark)),
         Err(problem) => {
@@ -40,6 +33,30 @@ pub fn column_type(
             Err(refuse(format!("{what}: {}", problem.sentence(name, &place, FrontEnd::Python, true))))
         }
     }
+}
+
+/// The unit of all numbers among the cells, if they have one and the same. Numbers in different units are refused.
+#[pyfunction]
+pub fn column_unit(name: &str, what: &str, cells: Vec<Option<Cell>>) -> PyResult<Option<String>> {
+    let profile = profile_of(&cells);
+    if let Some((first, second)) = profile.different_units() {
+        return Err(refuse(format!(
+            "column '{name}' of {what} has numbers in {first} and in {second}: write all in one unit"
+        )));
+    }
+    Ok(profile.unit().map(String::from))
+}
+
+fn profile_of(cells: &[Option<Cell>]) -> Profile {
+    let mut profile = Profile::new(NumberFormat::default(), &MissingMarks::default());
+    for cell in cells {
+        match cell {
+            None => profile.add_number(f64::NAN),
+            Some(Cell::Number(value)) => profile.add_number(*value),
+            Some(Cell::Text(text)) => profile.add_text(text),
+        }
+    }
+    profile
 }
 
 /// The number that each cell is; `None` where it is none.

@@ -298,6 +298,19 @@ impl Expansion {
         self.model.columns().iter().map(levels).collect()
     }
 
+    /// For each column the unit in which the training data had it; `None` where it had none.
+    #[getter]
+    fn units(&self) -> Vec<Option<String>> {
+        self.model.columns().iter().map(|c| self.model.unit_of(&c.name).map(String::from)).collect()
+    }
+
+    /// The same model with these units of columns in its model card.
+    fn with_units(&self, units: Vec<(String, String)>) -> Self {
+        let mut model = (*self.model).clone();
+        units.iter().for_each(|(column, unit)| model.set_unit(column, unit));
+        Self { model: Arc::new(model), covariance: self.covariance.clone(), groups: self.groups.clone() }
+    }
+
     #[getter]
     fn output_names(&self) -> Vec<String> {
         self.model.output_names.clone()
@@ -741,7 +754,7 @@ mod _core {
     };
 
     #[pymodule_export]
-    use super::columns::{column_suspicions, column_type, read_numbers};
+    use super::columns::{column_suspicions, column_type, column_unit, read_numbers};
 
     #[pymodule_export]
     use super::ranking::{

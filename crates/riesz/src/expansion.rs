@@ -95,6 +95,11 @@ pub(crate) fn default_names(outputs: usize) -> Vec<String> {
     if outputs == 1 { vec!["y".into()] } else { (1..=outputs).map(|o| format!("y{o}")).collect() }
 }
 
+/// The name of the model card's entry for the unit of a column.
+fn unit_entry(column: &str) -> String {
+    format!("unit of {column}")
+}
+
 impl Expansion {
     /// A regression model with outputs named `y` or `y1 … ym`.
     ///
@@ -115,6 +120,18 @@ impl Expansion {
         };
         model.validate()?;
         Ok(model)
+    }
+
+    /// The unit in which the numbers of a column were written in the training data, `kg` or `$`; `None` where they were
+    /// written without one, or where it is not known.
+    pub fn unit_of(&self, column: &str) -> Option<&str> {
+        let name = unit_entry(column);
+        self.card.iter().find(|entry| entry.name == name).map(|entry| entry.value.as_str())
+    }
+
+    /// States the unit of a column in the model card.
+    pub fn set_unit(&mut self, column: &str, unit: &str) {
+        self.card.push(Fact::new(unit_entry(column), unit));
     }
 
     /// The model card with what can be seen of the model itself: its kernel and the number of support points.

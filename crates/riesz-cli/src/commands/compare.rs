@@ -8,9 +8,10 @@ use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Kernel, Table};
 
 use crate::args::{Global, TestArgs};
-use crate::console::{Console, watched};
+use crate::console::{Console, note_once, watched};
 use crate::failure::{Failure, Result};
 use crate::finding::{Finding, brief, form, kernels, settings};
+use crate::io::cells::FRONT_END;
 use crate::io::columns::Columns;
 
 /// Features whose witness functions stand on the page.
@@ -237,12 +238,26 @@ fn tables(
     console: &Console,
 ) -> Result<Vec<Table>> {
     let mut categorical = stated.to_vec();
-    for feature in features {
+    for feature in features.iter().filter(|feature| !stated.contains(feature)) {
+        // Notes are printed for every sample.
         let texts = samples.iter().map(|sample| sample.is_categorical(feature, true));
-        // All are asked, so that each is told of.
-        if texts.collect::<Result<Vec<_>>>()?.contains(&true) {
-            categorical.push(feature.clone());
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        match texts[..] {
+            [true, ..] if texts.iter().all(|text| *text) => categorical.push(feature.clone()),
+            [first, second] if first != second => {
+                let (text, numbers) = if first { (samples[0], samples[1]) } else { (samples[1], samples[0]) };
+                return Err(Failure::input(format!(
+                    "column '{feature}' holds numbers in {} and text in {}: correct one of them, or give {}",
+                    numbers.name,
+                    text.name,
+                    FRONT_END.choice(feature, "text")
+                )));
+            }
+            _ => check_units(samples, feature)?,
         }
+    }
+    for feature in &categorical {
+        warn_of_spellings(samples, feature)?;
     }
     if missing != MissingCells::Compare {
         let table = |sample: &&Columns| {
@@ -292,6 +307,48 @@ fn tables(
         Ok(Table::from_column_major(names, sample.rows(), values.concat())?)
     };
     columns.into_iter().zip(samples).map(table).collect()
+}
+
+/// Refuses samples whose numbers have different units, which would be found as a difference of distributions.
+fn check_units(samples: &[&Columns], feature: &String) -> Result<()> {
+    let unit = |sample: &&Columns| -> Result<Option<String>> {
+        Ok(sample.units(std::slice::from_ref(feature))?.pop().map(|(_, unit)| unit))
+    };
+    let units = samples.iter().map(unit).collect::<Result<Vec<_>>>()?;
+    match &units[..] {
+        [first, second] if first != second => {
+            let described = |unit: &Option<String>| match unit {
+                Some(unit) => format!("in {unit}"),
+                None => "without a unit".into(),
+            };
+            Err(Failure::input(format!(
+                "column '{feature}' has numbers {} in {} and {} in {}: write all in one unit",
+                described(first),
+                samples[0].name,
+                described(second),
+                samples[1].name
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Warns of a category that two samples spell with capital letters in different places.
+fn warn_of_spellings(samples: &[&Columns], feature: &str) -> Result<()> {
+    let [first, second] = samples else { return Ok(()) };
+    let (levels, others) = (first.levels_or_missing(feature)?.0, second.levels_or_missing(feature)?.0);
+    let differs = |level: &&String| !levels.contains(level);
+    let pair = others.iter().filter(differs).find_map(|other| {
+        Some((levels.iter().find(|level| level.to_lowercase() == other.to_lowercase())?, other))
+    });
+    if let Some((level, other)) = pair {
+        note_once(&format!(
+            "warning: column '{feature}': '{level}' in {} and '{other}' in {} differ in case only and are two \
+             categories: correct the tables if they are one",
+            first.name, second.name
+        ));
+    }
+    Ok(())
 }
 
 /// `COL` or `COL=VALUE`; a column's own name may hold an equals sign.

@@ -247,6 +247,8 @@ struct Learnt {
     /// What the data are called.
     name: String,
     rows: u64,
+    /// The units of columns that have one.
+    units: Vec<(String, String)>,
     /// How well a classifier does on them.
     score: Option<Fact>,
 }
@@ -305,12 +307,13 @@ fn in_memory(
         let predicted = Prediction::of(model, covariance, &x)?.classes.unwrap_or_default();
         Some(score(&predicted, &model.classes, &columns, &args.target[0])?)
     };
-    Ok(Learnt { groups, name, rows: x.rows() as u64, score, fitted })
+    let units = columns.units(features)?;
+    Ok(Learnt { groups, name, rows: x.rows() as u64, units, score, fitted })
 }
 
 /// Says what is to be said of a model, and writes it.
 fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console: Console) -> Result<()> {
-    let Learnt { fitted, groups, name, rows, score } = learnt;
+    let Learnt { fitted, groups, name, rows, units, score } = learnt;
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
     let (mut model, covariance) = (fitted.model, fitted.covariance);
     if !args.protect.is_empty() {
@@ -327,6 +330,7 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
             .note(format!("note: explanations of this model will need a background or a baseline: {error}")),
         None => {}
     }
+    units.iter().for_each(|(column, unit)| model.set_unit(column, unit));
     model.card.push(Fact::new("data", &name));
     if !model.card.iter().any(|fact| fact.name == "rows") {
         model.card.push(Fact::new("rows", rows));

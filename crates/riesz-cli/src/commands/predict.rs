@@ -149,7 +149,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let policy = args.cells.for_model(&model.points)?;
     let width = model.columns().len() + 2 * model.outputs();
-    let mut rows = ModelRows::new(rows, model.columns(), policy, width)?;
+    let mut rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
     let mut writer: Option<TableWriter> = None;
     let progress = console.progress("predicting");
     let mut done = 0;

@@ -132,7 +132,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));
             let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
             let (policy, width) = (args.cells.for_model(&model.points)?, model.columns().len());
-            let rows = ModelRows::new(rows, model.columns(), policy, width)?;
+            let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
             comparisons.push(compare_predictions(&given, &function, rows, args.tolerance)?);
             for what in ["base values", "values"] {
                 let words = format!("not compared: {missing}");

@@ -66,6 +66,10 @@ pub fn column(batch: &RecordBatch, at: usize, path: &ColumnPath) -> Result<Raw, 
         let inner = outer.column(field).clone();
         present.push(std::mem::replace(&mut array, inner));
     }
+    let extension = batch.schema_ref().field(at).metadata().get("ARROW:extension:name").cloned();
+    if path.fields.is_empty() && extension.as_deref() == Some("pandas.period") {
+        return Err(dates(&path.name));
+    }
     let mut raw = raw_of(&array, &path.name)?;
     for outer in present.iter().filter(|outer| outer.null_count() > 0) {
         raw = raw.without(|i| outer.is_null(i));
@@ -116,10 +120,7 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
         | DataType::Timestamp(..)
         | DataType::Duration(_)
         | DataType::Interval(_) => {
-            return Err(format!(
-                "column '{name}' holds dates or times: write it as numbers, days since some date for \
-                 example, or leave it out"
-            ));
+            return Err(dates(name));
         }
         DataType::List(_)
         | DataType::LargeList(_)
@@ -133,6 +134,12 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
         }
         other => return Err(format!("column '{name}' holds neither numbers nor text, but {other}")),
     })
+}
+
+fn dates(name: &str) -> String {
+    format!(
+        "column '{name}' holds dates or times: write it as numbers, days since some date for example, or leave it out"
+    )
 }
 
 fn numbers<T: ArrowPrimitiveType>(array: &ArrayRef, convert: impl Fn(T::Native) -> f64) -> Raw {
@@ -159,9 +166,19 @@ where
     numbers::<T>(array, convert)
 }
 
-/// The nearest doubles.
+/// Decimals as the nearest doubles, or as text where a double would lose digits of a whole number.
 fn decimals<T: DecimalType>(array: &ArrayRef) -> Raw {
     let array = array.as_primitive::<T>();
+    let is_large = |i: usize| {
+        let text = array.value_as_string(i);
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let whole = whole.trim_start_matches('-');
+        fraction.bytes().all(|digit| digit == b'0')
+            && whole.parse::<f64>().is_ok_and(|value| value > LARGEST_WHOLE as f64)
+    };
+    if (0..array.len()).any(|i| !array.is_null(i) && is_large(i)) {
+        return texts((0..array.len()).map(|i| (!array.is_null(i)).then(|| array.value_as_string(i))));
+    }
     let value = |i: usize| match array.is_null(i) {
         true => f64::NAN,
         false => array.value_as_string(i).parse().unwrap_or(f64::NAN),

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use riesz::columns::{
-    ColumnType, FrontEnd, Profile, WrittenNumber, has_decimal_comma, is_missing, parse_number, trimmed,
+    Choice, ColumnType, FrontEnd, Profile, WrittenNumber, has_decimal_comma, is_missing, parse_number,
+    trimmed,
 };
 use riesz::table::{level_of_number, level_of_text};
 
@@ -143,18 +144,24 @@ impl ColumnCells<'_> {
         Ok(())
     }
 
-    /// Prints a note about the first number that is not in plain notation, and refuses one that can be read
-    /// in two ways where no other cell settles which is right.
-    pub fn check_notation(&self) -> Result<()> {
-        let Raw::Texts(texts) = &self.chunk.columns[self.j] else { return Ok(()) };
+    /// Prints a note about the first number that is not in plain notation, and refuses one that can be read in
+    /// two ways where no other cell settles which is right. `model_unit` is the unit of the column in the
+    /// training data of a model (`None` within if it had none): numbers in another unit are refused.
+    pub fn check_notation(&self, model_unit: Option<Option<&str>>) -> Result<()> {
+        let Raw::Texts(texts) = &self.chunk.columns[self.j] else {
+            self.note_missing_unit(model_unit);
+            return Ok(());
+        };
         let mark = self.rules.format.mark;
         let unusual =
             |text: &str| parse_number(text, mark).is_some_and(|n| !n.plain && text.parse::<f64>().is_err());
         if !texts.iter().any(unusual) {
+            self.note_missing_unit(model_unit);
             return Ok(());
         }
         let mut profile = Profile::new(self.rules.format, &self.rules.missing);
         texts.iter().for_each(|text| profile.add_text(text));
+        self.check_unit(&profile, model_unit)?;
         match profile.decide(self.rules.choice(self.column)) {
             Ok(ColumnType { remark: Some(remark), categorical: false, .. }) => {
                 note_once(&format!("{}: column '{}': {remark}", self.table, self.column));
@@ -169,6 +176,43 @@ impl ColumnCells<'_> {
                 )))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses numbers whose unit is not the one of the model's training data.
+    fn check_unit(&self, profile: &Profile, model_unit: Option<Option<&str>>) -> Result<()> {
+        let refuse = |problem: String| {
+            Err(Failure::input(format!("{}: column '{}' {problem}", self.table, self.column)))
+        };
+        if let Some((first, second)) = profile.different_units() {
+            return refuse(format!("has numbers in {first} and in {second}: write all in one unit"));
+        }
+        let Some(model_unit) = model_unit else { return Ok(()) };
+        let stated = self.rules.choice(self.column) == Some(Choice::Number);
+        match (model_unit, profile.unit()) {
+            (Some(expected), Some(unit)) if expected != unit => refuse(format!(
+                "has numbers in {unit}, and the model was fitted to numbers in {expected}: convert them"
+            )),
+            (None, Some(unit)) if !stated => refuse(format!(
+                "has numbers in {unit}, and the model was fitted to numbers without a unit: write them without it, in \
+                 the unit of the training data, or give {} if it is the same",
+                FRONT_END.choice(self.column, "number")
+            )),
+            (Some(_), None) => {
+                self.note_missing_unit(Some(model_unit));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn note_missing_unit(&self, model_unit: Option<Option<&str>>) {
+        if let Some(Some(unit)) = model_unit {
+            note_once(&format!(
+                "warning: {}: column '{}' has numbers without a unit, which are taken for {unit}, as in the model's \
+                 training data",
+                self.table, self.column
+            ));
         }
     }
 }

@@ -167,6 +167,19 @@ impl Columns {
         }
     }
 
+    /// The units of the columns among `names` whose numbers have one.
+    pub fn units(&self, names: &[String]) -> Result<Vec<(String, String)>> {
+        let mut units = Vec::new();
+        for name in names {
+            let profile = self.profile(name)?;
+            let column_type = profile.decide(self.rules.choice(name));
+            if let Ok(ColumnType { unit: Some(unit), categorical: false, .. }) = column_type {
+                units.push((name.clone(), unit));
+            }
+        }
+        Ok(units)
+    }
+
     /// A column as numbers.
     pub fn numbers(&self, name: &str) -> Result<Vec<f64>> {
         self.numbers_where(name, |cells, i| Err(cells.refuse(i, self.rules.missing_remedy)))
@@ -193,8 +206,9 @@ impl Columns {
         let decision = match profile.decide(choice.filter(|c| *c == Choice::Number)) {
             Ok(column_type) if !column_type.categorical => Ok(column_type),
             // A cell that is no number is named below, with its row.
-            Ok(_) => as_numbers()
-                .or_else(|_| Ok(ColumnType { categorical: false, reason: String::new(), remark: None })),
+            Ok(_) => as_numbers().or_else(|_| {
+                Ok(ColumnType { categorical: false, reason: String::new(), remark: None, unit: None })
+            }),
             Err(problem) => Err(problem),
         };
         match decision {

@@ -4,6 +4,7 @@ use std::io::{Cursor, Read};
 
 use riesz::columns::{DecimalMark, trimmed};
 
+use crate::console::note_once;
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
 use crate::io::reader::TableReader;
@@ -53,15 +54,11 @@ impl CsvRows {
         recoded: bool,
         name: &str,
     ) -> Result<(Self, u8)> {
-        let delimiter = match delimiter {
-            Some(delimiter) => delimiter,
-            None => {
-                let start = first_line(&mut source).map_err(|e| Failure::reading(name, &e))?;
-                let found = delimiter_of(&start, decimal);
-                source = Box::new(Cursor::new(start).chain(source));
-                found
-            }
-        };
+        let start = first_line(&mut source).map_err(|e| Failure::reading(name, &e))?;
+        // Excel writes and understands a line `sep=;` above the names.
+        let stated = stated_delimiter(&start);
+        let delimiter = delimiter.or(stated).unwrap_or_else(|| delimiter_of(&start, decimal));
+        source = Box::new(Cursor::new(start).chain(source));
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -69,6 +66,9 @@ impl CsvRows {
             .buffer_capacity(1 << 16)
             .from_reader(source);
         let mut record = csv::ByteRecord::new();
+        if stated.is_some() {
+            advance(&mut reader, &mut record, name)?;
+        }
         if !advance(&mut reader, &mut record, name)? {
             return Err(Failure::input(format!(
                 "{name} is empty: a first line with the names of the columns is needed"
@@ -84,6 +84,12 @@ impl CsvRows {
                     j + 1
                 )));
             }
+            if field.starts_with('"') {
+                return Err(Failure::input(format!(
+                    "{name}: a blank stands before the quotation mark of the name {field}: remove the blanks between \
+                     separators and quotation marks"
+                )));
+            }
             header.push(field.to_string());
         }
         let number = |s: &String| s.parse::<f64>().is_ok();
@@ -97,6 +103,17 @@ impl CsvRows {
                 "{name}: the first line has one column only, '{}': give the separator with --delimiter",
                 header[0]
             )));
+        }
+        if header.len() == 1 && header[0].split_whitespace().count() > 1 && delimiter != b' ' {
+            note_once(&format!(
+                "{name}: the first line has one column only, '{}': if blanks separate columns, give --delimiter ' '",
+                header[0]
+            ));
+        }
+        if header[0].starts_with('#') {
+            note_once(&format!(
+                "{name}: the first line is taken for the names of the columns, and begins with '#'"
+            ));
         }
         Ok((Self { name: name.to_string(), reader, header, record, recoded }, delimiter))
     }
@@ -119,7 +136,11 @@ impl TableReader for CsvRows {
                     self.name,
                     self.record.len(),
                     self.header.len(),
-                    if open_quote { "; a quotation mark that opens there may not be closed" } else { "" }
+                    match (open_quote, self.header.len()) {
+                        (true, _) => "; a quotation mark that opens there may not be closed",
+                        (false, 1) => "; the names of the columns have to be in the first line",
+                        _ => "",
+                    }
                 )));
             }
             for (column, &j) in columns.iter_mut().zip(wanted) {
@@ -133,6 +154,15 @@ impl TableReader for CsvRows {
         }
         let columns = columns.into_iter().map(Raw::Texts).collect();
         Ok(Some(Chunk { rows: lines.len(), first: 0, lines, offsets: Vec::new(), columns }))
+    }
+}
+
+/// The delimiter in a first line `sep=;`, if the file has one.
+fn stated_delimiter(start: &[u8]) -> Option<u8> {
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    match start.strip_prefix(b"sep=")? {
+        [delimiter, b'\n' | b'\r', ..] => Some(*delimiter),
+        _ => None,
     }
 }
 
@@ -230,5 +260,7 @@ mod tests {
         assert_eq!(found("a,b;c\n", Decimal::Comma), ';');
         assert_eq!(found("a,b\n", Decimal::Comma), ',');
         assert_eq!(found("a\n1,5\n", Decimal::Comma), ';');
+        assert_eq!(stated_delimiter(b"sep=;\r\na;b\n"), Some(b';'));
+        assert_eq!(stated_delimiter(b"sep=a,b\n"), None);
     }
 }

@@ -50,6 +50,9 @@ pub struct Roles {
     pub targets: Vec<String>,
     /// The column of weights.
     pub weights: Option<String>,
+    /// The units of the features whose numbers have one.
+    #[serde(default)]
+    pub units: Vec<(String, String)>,
     /// Names of the classes that the one target has.
     #[serde(default)]
     pub classes: Option<Vec<String>>,
@@ -195,6 +198,19 @@ impl Dataset {
         Ok(open)
     }
 
+    /// The first rows of the columns `names`, by which their types are decided.
+    fn first_rows(&self, names: &[String]) -> Result<Columns> {
+        let mut first = self.open_unit(&self.units()[0])?;
+        let indices = first.places(names)?;
+        let chunk = first.next(&indices, CHUNK)?;
+        Columns::from_chunks(first.name.clone(), first.rules.clone(), chunk.into_iter().collect(), names)
+    }
+
+    /// The units of the columns among `names` whose numbers have one.
+    pub fn units_of(&self, names: &[String]) -> Result<Vec<(String, String)>> {
+        self.first_rows(names)?.units(names)
+    }
+
     /// What the columns `names` hold: those with text, and those in `categorical`, have the levels of all
     /// files.
     pub fn features(
@@ -203,15 +219,7 @@ impl Dataset {
         categorical: &[String],
         console: &Console,
     ) -> Result<Vec<Column>> {
-        let mut first = self.open_unit(&self.units()[0])?;
-        let places = first.places(names)?;
-        let start = first.next(&places, CHUNK)?;
-        let start = Columns::from_chunks(
-            first.name.clone(),
-            first.rules.clone(),
-            start.into_iter().collect(),
-            names,
-        )?;
+        let start = self.first_rows(names)?;
         let mut text = Vec::new();
         for name in names {
             if categorical.contains(name) || start.is_categorical(name, true)? {
@@ -279,7 +287,7 @@ impl Source for Reading<'_> {
     type Failure = Failure;
 
     fn read(&mut self, unit: u64, work: &mut dyn FnMut(&Rows) -> riesz::Result<()>) -> Result<()> {
-        let Roles { features, targets, weights, classes } = &self.roles;
+        let Roles { features, targets, weights, classes, .. } = &self.roles;
         let open = self.data.open_unit(self.unit(unit)?)?;
         let name = open.name.clone();
         let target = |name: &String| match classes {
@@ -292,7 +300,12 @@ impl Source for Reading<'_> {
         let columns: Vec<Column> = features.iter().cloned().chain(others).collect();
         let missing = MissingCells::Refuse(self.data.options.missing_remedy);
         let policy = CellPolicy { missing, unseen: UnseenLevels::Refuse("") };
-        let mut rows = ModelRows::new(open, &columns, policy, columns.len())?;
+        let unit = |column: &Column| {
+            let stated = self.roles.units.iter().find(|(name, _)| *name == column.name);
+            stated.map(|(_, unit)| unit.clone())
+        };
+        let units = columns.iter().map(unit).collect();
+        let mut rows = ModelRows::new(open, &columns, policy, columns.len())?.with_units(units);
         while let Some(all) = rows.next()? {
             let (n, d, t) = (all.rows(), features.len(), targets.len());
             let values = all.column_major();
@@ -348,8 +361,13 @@ mod tests {
         let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
         let features = data.features(&["b".into(), "a".into()], &["b".into()], &Console::new(true)).unwrap();
         assert_eq!(features[0].kind, ColumnKind::Categorical { levels: vec!["9".into(), "10".into()] });
-        let mut reading =
-            data.rows(&Roles { features, targets: vec!["y".into()], weights: None, classes: None });
+        let mut reading = data.rows(&Roles {
+            features,
+            targets: vec!["y".into()],
+            weights: None,
+            units: Vec::new(),
+            classes: None,
+        });
         let (mut rows, mut targets, mut levels) = (0, 0.0, 0.0);
         for unit in 0..data.count() {
             reading

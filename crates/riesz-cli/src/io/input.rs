@@ -101,7 +101,7 @@ const HEAD: usize = 512;
 const MAGIC: usize = 16;
 
 /// Formats that are known by their first bytes and not read, with what to call them.
-const UNREAD: [(&[u8], &str); 9] = [
+const UNREAD: [(&[u8], &str); 12] = [
     (b"BZh", "a file compressed with bzip2"),
     (b"\xfd7zXZ", "a file compressed with xz"),
     (b"7z\xbc\xaf", "a 7-Zip archive"),
@@ -111,6 +111,9 @@ const UNREAD: [(&[u8], &str); 9] = [
     (b"\x80\x05\x95", "a pickle of Python"),
     (b"SQLite format 3", "an SQLite database"),
     (b"%PDF", "a PDF document"),
+    (b"<!DOCTYPE html", "a web page"),
+    (b"<html", "a web page"),
+    (b"@relation", "an ARFF file"),
 ];
 
 impl TableFile {
@@ -161,7 +164,11 @@ impl TableFile {
         let head = head_of(&mut source).map_err(fail)?;
         // What was looked at is put in front again.
         let mut source: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(source));
-        if let Some((_, what)) = UNREAD.iter().find(|(magic, _)| head.starts_with(magic)) {
+        let is_archive = head.get(257..262) == Some(b"ustar");
+        let unread = UNREAD.iter().find(|(magic, _)| {
+            head.get(..magic.len()).is_some_and(|start| start.eq_ignore_ascii_case(magic))
+        });
+        if let Some(what) = is_archive.then_some("a tar archive").or(unread.map(|(_, what)| *what)) {
             return Err(Failure::input(format!(
                 "{name} is {what}, which is not read: write the table as CSV, Parquet, Arrow, JSON or .xlsx"
             )));
@@ -198,6 +205,11 @@ impl TableFile {
         if head.starts_with(b"\xff\xff\xff\xff") {
             return Ok((Box::new(ArrowRows::open_stream(source, name)?), Format::plain("Arrow stream")));
         }
+        if is_zip_of_other_files(&head) {
+            return Err(Failure::input(format!(
+                "{name} is a zip archive: unpack it and give the table in it"
+            )));
+        }
         if head.starts_with(b"PK\x03\x04") || head.starts_with(b"\xd0\xcf\x11\xe0") {
             let rows = sheets::read(whole(&mut source)?, self.options.sheet.as_deref(), name)?;
             return Ok((Box::new(rows), Format::plain("workbook")));
@@ -227,6 +239,11 @@ impl TableFile {
     ) -> Result<(Box<dyn TableReader>, Format)> {
         let marked = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
         let zeros = head.iter().filter(|byte| **byte == 0).count();
+        if self.options.encoding.is_none() && head.len() > 4 && 10 * zeros >= 7 * head.len() {
+            return Err(Failure::input(format!(
+                "{name} seems to be UTF-32 or no text at all: write it as UTF-8"
+            )));
+        }
         if !marked && self.options.encoding.is_none() && head.len() > 4 && 4 * zeros >= head.len() {
             return Err(Failure::input(format!(
                 "{name} seems to be UTF-16 without a byte order mark: give --encoding utf-16le (or utf-16be)"
@@ -276,6 +293,24 @@ fn head_of(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
         }
     }
     Ok(head)
+}
+
+/// Whether a file that begins with these bytes is a zip archive whose first file is not one of a workbook.
+fn is_zip_of_other_files(head: &[u8]) -> bool {
+    let Some(length) = head.get(26..28) else { return false };
+    let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+    let Some(first) = head.get(30..30 + length) else { return false };
+    let of_workbooks: [&[u8]; 8] = [
+        b"[Content_Types].xml",
+        b"_rels",
+        b"docProps",
+        b"xl/",
+        b"mimetype",
+        b"META-INF",
+        b"content.xml",
+        b"customXml",
+    ];
+    head.starts_with(b"PK\x03\x04") && !of_workbooks.iter().any(|start| first.starts_with(start))
 }
 
 /// Whether a file that begins with these bytes is JSON: an object, or an array of objects.

@@ -63,12 +63,45 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
+/// Replaces the words `NaN` and `Infinity`, which Python writes into JSON although JSON has no such numbers. NaN is a
+/// missing value; infinities become texts, which are refused where a number is needed.
+fn without_python_words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut quoted, mut escaped, mut start) = (false, false, 0);
+    for (i, c) in text.char_indices() {
+        if i < start {
+            continue;
+        }
+        if quoted {
+            quoted = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+        } else if c == '"' {
+            quoted = true;
+        } else if let Some((word, json)) =
+            [("NaN", "null"), ("-Infinity", "\"-inf\""), ("Infinity", "\"inf\"")]
+                .into_iter()
+                .find(|(word, _)| text[i..].starts_with(word))
+        {
+            out.push_str(json);
+            start = i + word.len();
+            continue;
+        }
+        out.push(c);
+    }
+    out
+}
+
 /// Reads a whole file.
 pub fn read(source: &mut dyn Read, name: &str) -> Result<MemoryRows> {
+    let mut text = String::new();
+    source.read_to_string(&mut text).map_err(|e| Failure::reading(name, &e))?;
+    let text = text.trim_start_matches('\u{feff}');
+    let replaced = (text.contains("NaN") || text.contains("Infinity")).then(|| without_python_words(text));
+    let text = replaced.as_deref().unwrap_or(text);
     let mut table = MemoryRows::new(Vec::new());
     let fail = |e: serde_json::Error| Failure::input(format!("cannot read {name} as JSON: {e}"));
     let mut row = 0;
-    for document in serde_json::Deserializer::from_reader(source).into_iter::<Document>() {
+    for document in serde_json::Deserializer::from_str(text).into_iter::<Document>() {
         for record in document.map_err(fail)?.0 {
             row += 1;
             let mut cells: Vec<(usize, String)> = Vec::with_capacity(record.0.len());

@@ -4,7 +4,7 @@ pub mod aggregates;
 pub mod arrow;
 pub mod arrow_ipc;
 pub mod bags;
-mod cells;
+pub mod cells;
 pub mod checkpoint;
 pub mod chunk;
 pub mod columns;

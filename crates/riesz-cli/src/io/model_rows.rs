@@ -2,7 +2,7 @@
 //! cells.
 
 use riesz::explanation::Fact;
-use riesz::{Column, ColumnKind, Table};
+use riesz::{Column, ColumnKind, Expansion, Table};
 
 use super::cells::ColumnCells;
 use super::columns::CHUNK;
@@ -88,6 +88,8 @@ pub struct ModelRows {
     columns: Vec<Column>,
     indices: Vec<usize>,
     policy: CellPolicy,
+    /// For each column the unit in which the model's training data had it, where a model is given.
+    units: Option<Vec<Option<String>>>,
     substitutions: Vec<Substitutions>,
     chunk_rows: usize,
     has_rows: bool,
@@ -111,10 +113,26 @@ impl ModelRows {
             columns: columns.to_vec(),
             indices,
             policy,
+            units: None,
             substitutions,
             chunk_rows,
             has_rows: false,
         })
+    }
+
+    /// Compares the units of the cells with those of the model's training data: other units are refused.
+    #[must_use]
+    pub fn with_units_of(self, model: &Expansion) -> Self {
+        let unit = |column: &Column| model.unit_of(&column.name).map(String::from);
+        let units = self.columns.iter().map(unit).collect();
+        self.with_units(units)
+    }
+
+    /// Compares the units of the cells with these, one for each column: other units are refused.
+    #[must_use]
+    pub fn with_units(mut self, units: Vec<Option<String>>) -> Self {
+        self.units = Some(units);
+        self
     }
 
     /// The name of the table, for messages.
@@ -144,7 +162,8 @@ impl ModelRows {
             };
             match &column.kind {
                 ColumnKind::Numeric => {
-                    cells.check_notation()?;
+                    let unit = self.units.as_ref().map(|units| units[j].as_deref());
+                    cells.check_notation(unit)?;
                     cells.numbers(&mut values, |i| match cells.is_missing(i) {
                         true => fill(i, substitutions),
                         false => Err(cells.refuse(i, "")),

@@ -93,7 +93,11 @@ fn text(cell: &Data) -> std::result::Result<String, String> {
                 let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
                 format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
             }
-            false => moment.as_f64().to_string(),
+            // A duration is a number of days.
+            false => {
+                let seconds = (moment.as_f64() * 86400.0).round() as i64;
+                format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+            }
         },
         Data::DateTimeIso(text) | Data::DurationIso(text) => text.clone(),
         #[allow(unreachable_patterns)]

@@ -225,3 +225,58 @@ fn standard_input_is_read_in_any_format_and_once() {
     }
     place.bad_with("compare - -", "a\n1\n2\n", "'-' is given twice");
 }
+
+/// Sixty rows whose second column is written by `cell`.
+fn written(place: &Place, file: &str, cell: impl Fn(usize) -> String) {
+    place.write(file, rows(cell));
+}
+
+#[test]
+fn units_of_the_training_data_are_kept_in_the_model() {
+    let place = Place::new();
+    let value = |i: usize| 50 + i * i % 97;
+    written(&place, "kg.csv", |i| format!("{} kg", value(i)));
+    written(&place, "lb.csv", |i| format!("{} lb", value(i)));
+    written(&place, "mixed.csv", |i| format!("{} {}", value(i), if i % 2 == 0 { "kg" } else { "lb" }));
+    written(&place, "plain.csv", |i| value(i).to_string());
+    for fit in ["--model svr", "--model krr --landmarks 20"] {
+        place.good(&format!("fit kg.csv --target y {fit} -o kg.riesz"));
+        assert!(place.good("inspect kg.riesz").0.contains("unit of b"));
+        place.bad("predict kg.riesz lb.csv", "has numbers in lb, and the model was fitted to numbers in kg");
+        place.bad("predict kg.riesz mixed.csv", "has numbers in kg and in lb: write all in one unit");
+        place.bad(
+            "explain kg.riesz kg.csv --background lb.csv",
+            "has numbers in lb, and the model was fitted",
+        );
+        let (expected, err) = place.good("predict kg.riesz kg.csv");
+        assert!(!err.contains("without a unit"), "{err}");
+        let (found, err) = place.good("predict kg.riesz plain.csv");
+        assert!(err.contains("has numbers without a unit, which are taken for kg"), "{err}");
+        assert_eq!(found, expected);
+        place.good(&format!("fit plain.csv --target y {fit} -o plain.riesz"));
+        place.bad("predict plain.riesz kg.csv", "the model was fitted to numbers without a unit");
+        assert_eq!(place.good("predict plain.riesz kg.csv --column b=number").0, expected);
+    }
+    // Files of one data set have the same units.
+    place.bad(
+        "fit kg.csv lb.csv --target y --landmarks 20 -o m.riesz",
+        "has numbers in lb, and the model was fitted",
+    );
+}
+
+#[test]
+fn samples_in_different_units_and_spellings_are_not_compared_silently() {
+    let place = Place::new();
+    let value = |i: usize| 50 + i * i % 97;
+    written(&place, "kg.csv", |i| format!("{} kg", value(i)));
+    written(&place, "lb.csv", |i| format!("{} lb", value(i)));
+    written(&place, "plain.csv", |i| value(i).to_string());
+    written(&place, "yes.csv", |i| if i % 2 == 0 { "yes" } else { "no" }.to_string());
+    written(&place, "Yes.csv", |i| if i % 2 == 0 { "Yes" } else { "NO" }.to_string());
+    place.bad("compare kg.csv lb.csv", "column 'b' has numbers in kg in kg.csv and in lb in lb.csv");
+    place.bad("compare kg.csv plain.csv", "has numbers in kg in kg.csv and without a unit in plain.csv");
+    place.bad("compare plain.csv yes.csv", "column 'b' holds numbers in plain.csv and text in yes.csv");
+    place.good("compare kg.csv kg.csv --permutations 20");
+    let (_, err) = place.good("compare yes.csv Yes.csv --permutations 20");
+    assert!(err.contains("differ in case only and are two categories"), "{err}");
+}

@@ -8,35 +8,60 @@ pub const FEW_ROWS: usize = 10;
 /// Distance from the median, in interquartile ranges, from which any number is suspected.
 const FAR: f64 = 1000.0;
 
+/// The number of different suspected marks that are named.
+const NAMED_MARKS: usize = 3;
+
+/// The number of rows from which whole numbers that rise from row to row are suspected to number them.
+const RISING_ROWS: usize = 20;
+
 /// The distance from which a number is suspected that programs write where there is no value.
 const FAR_FOR_MARKS: f64 = 5.0;
 
 /// Numbers that programs write where there is no value, in rasters, surveys and instruments.
-const USUAL_MARKS: [f64; 15] = [
-    -9999.0,
-    -999.0,
+const USUAL_MARKS: [f64; 27] = [
+    -9.0,
     -99.0,
+    -999.0,
+    -9999.0,
     -99999.0,
     -999_999.0,
     -9_999_999.0,
+    -9999.9,
+    -999.9,
+    -99.9,
+    -888.0,
+    -8888.0,
+    -777.0,
+    -7777.0,
     -32768.0,
-    9999.0,
+    88.0,
+    99.0,
+    888.0,
     999.0,
+    9999.0,
     99999.0,
     999_999.0,
-    1e20,
-    1e30,
     65535.0,
     32767.0,
+    1e20,
+    1e30,
+    2_147_483_647.0,
 ];
+
+/// Numbers of rows from which whole numbers without repetition are suspected to number the rows, the more so the
+/// denser they lie: a pair is the number of rows and the largest ratio of the range to this number. Numbers that are
+/// drawn at random repeat themselves with a probability of more than 0.99 there.
+const DENSE_LABELS: [(usize, f64); 2] = [(FEW_ROWS, 1.0), (50, 5.0)];
 
 /// Why the numbers of a column are probably no measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Suspicion {
-    /// They are consecutive whole numbers, one a row, beginning with this one.
+    /// They are different whole numbers, one for each row, as row numbers and identifiers are.
     CountsRows {
         /// The smallest of them.
-        least: f64,
+        first: f64,
+        /// The second smallest.
+        second: f64,
     },
     /// They are dates written as whole numbers: `20260131`, or `202601` for a month.
     Dates {
@@ -64,28 +89,56 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     }
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let consecutive = sorted.windows(2).all(|pair| pair[1] - pair[0] == 1.0) && sorted[0].fract() == 0.0;
-    if consecutive {
-        return vec![Suspicion::CountsRows { least: sorted[0] }];
-    }
     if sorted.iter().all(|value| is_written_date(*value)) && sorted[0] < sorted[n - 1] {
         return vec![Suspicion::Dates { first: values[0] }];
     }
-    let median = sorted[n / 2];
-    let range = sorted[3 * n / 4] - sorted[n / 4];
-    if range <= 0.0 || !range.is_finite() {
+    if number_rows(values, &sorted) {
+        return vec![Suspicion::CountsRows { first: sorted[0], second: sorted[1] }];
+    }
+    // Marks are left out where the spread of the measurements is found, since they can be many.
+    let is_mark = |value: &f64| USUAL_MARKS.contains(value) || value.abs() > 1e30;
+    let measurements: Vec<f64> = sorted.iter().copied().filter(|value| !is_mark(value)).collect();
+    let m = measurements.len();
+    if m < FEW_ROWS / 2 {
         return Vec::new();
     }
-    let distance = |value: f64| ((value - median) / range).abs();
-    let mark = |value: f64| USUAL_MARKS.contains(&value) && distance(value) > FAR_FOR_MARKS;
-    let suspect = |value: f64| distance(value) > FAR || mark(value);
-    // The farthest one on either side; a mark that is not the farthest is looked for in the other rows.
-    let ends = [sorted[0], sorted[n - 1]];
-    let value = ends.into_iter().filter(|v| suspect(*v)).max_by(|a, b| distance(*a).total_cmp(&distance(*b)));
-    let Some(value) = value else { return Vec::new() };
-    let row = values.iter().position(|v| *v == value).unwrap_or(0);
-    let cells = values.iter().filter(|v| **v == value).count();
-    vec![Suspicion::FarAway { row, value, cells, distance: distance(value) }]
+    let (least, most, median) = (measurements[0], measurements[m - 1], measurements[m / 2]);
+    let quartiles = measurements[3 * m / 4] - measurements[m / 4];
+    let spread = if quartiles > 0.0 { quartiles } else { most - least };
+    if !(spread > 0.0 && spread.is_finite()) {
+        return Vec::new();
+    }
+    let distance = |value: f64| ((value - median) / spread).abs();
+    let outside = |value: f64| value < least || value > most;
+    let suspect = |value: f64| {
+        quartiles > 0.0 && distance(value) > FAR
+            || is_mark(&value) && outside(value) && distance(value) > FAR_FOR_MARKS
+    };
+    let mut found: Vec<f64> = sorted.iter().copied().filter(|value| suspect(*value)).collect();
+    found.dedup();
+    found.sort_by(|a, b| distance(*b).total_cmp(&distance(*a)));
+    let about = |value: f64| Suspicion::FarAway {
+        row: values.iter().position(|v| *v == value).unwrap_or(0),
+        value,
+        cells: values.iter().filter(|v| **v == value).count(),
+        distance: distance(value),
+    };
+    found.into_iter().take(NAMED_MARKS).map(about).collect()
+}
+
+/// Whether numbers are probably labels of rows: different whole numbers that are dense, that rise from row to row, or
+/// that have one and the same difference.
+fn number_rows(values: &[f64], sorted: &[f64]) -> bool {
+    let n = sorted.len();
+    let different = sorted.windows(2).all(|pair| pair[0] < pair[1]);
+    if !different || sorted.iter().any(|value| value.fract() != 0.0) {
+        return false;
+    }
+    let (step, range) = (sorted[1] - sorted[0], sorted[n - 1] - sorted[0] + 1.0);
+    let steady = sorted.windows(2).all(|pair| pair[1] - pair[0] == step);
+    let rising = n >= RISING_ROWS && values.windows(2).all(|pair| pair[0] < pair[1]);
+    let dense = DENSE_LABELS.iter().any(|(rows, ratio)| n >= *rows && range <= ratio * n as f64);
+    steady || rising || dense
 }
 
 /// Whether a number is `YYYYMMDD` or `YYYYMM` of the years 1900 to 2099.
@@ -105,9 +158,8 @@ impl Suspicion {
     /// A warning about the column called `column`; `place` names a row, from 0.
     pub fn sentence(&self, column: &str, place: impl Fn(usize) -> String, front: FrontEnd) -> String {
         match self {
-            Self::CountsRows { least } => format!(
-                "column '{column}' numbers the rows ({least}, {}, …): leave it out with {} if it is a label",
-                least + 1.0,
+            Self::CountsRows { first, second } => format!(
+                "column '{column}' numbers the rows ({first}, {second}, …): leave it out with {} if it is a label",
                 front.left_out(&[column])
             ),
             Self::Dates { first } => format!(
@@ -142,7 +194,7 @@ mod tests {
     #[test]
     fn labels_and_marks_are_suspected() {
         let count: Vec<f64> = (0..60).map(|i| f64::from((i * 7) % 60 + 100)).collect();
-        assert_eq!(suspicions(&count), [Suspicion::CountsRows { least: 100.0 }]);
+        assert_eq!(suspicions(&count), [Suspicion::CountsRows { first: 100.0, second: 101.0 }]);
         let wave = |i: i32| (f64::from(i) * 0.7).sin();
         let mut values: Vec<f64> = (0..60).map(wave).collect();
         assert_eq!(suspicions(&values), []);
@@ -161,8 +213,37 @@ mod tests {
         let months: Vec<f64> = (0..60).map(|i| f64::from(202_001 + i % 12 + 100 * (i / 12))).collect();
         assert_eq!(suspicions(&months), [Suspicion::Dates { first: 202_001.0 }]);
         // Prices of houses are no months.
-        let prices: Vec<f64> = (0..60).map(|i| f64::from(195_000 + 250 * i)).collect();
+        let prices: Vec<f64> = (0..60).map(|i| f64::from(195_000 + i * i * 37 % 9973)).collect();
         assert_eq!(suspicions(&prices), []);
+        // Identifiers of a sample of rows, and row numbers with gaps or another step.
+        let labels = |row: fn(i32) -> i32| -> Vec<f64> { (0..60).map(|i| f64::from(row(i))).collect() };
+        for row in [|i| (i * 37) % 60 * 2 + i % 2, |i| i + i / 7, |i| i * 1000, |i| i * i + 3] {
+            assert!(
+                matches!(suspicions(&labels(row))[..], [Suspicion::CountsRows { .. }]),
+                "{:?}",
+                labels(row)
+            );
+        }
+        let counts = labels(|i| 1000 + i * i * 37 % 977);
+        assert_eq!(suspicions(&counts), []);
+        // Marks can be a third of the cells, more than one, and stand beside a column that is mostly 0.
+        let with_marks = |value: fn(i32) -> f64| -> Vec<f64> { (0..60).map(value).collect() };
+        let sea = with_marks(|i| if i % 3 == 0 { -9999.0 } else { f64::from(i % 17) });
+        let rain = with_marks(|i| if i % 20 == 1 { -9999.0 } else { f64::from(i % 10 / 9) });
+        let survey = with_marks(|i| {
+            if i % 9 == 0 {
+                99.0
+            } else if i % 9 == 1 {
+                88.0
+            } else {
+                f64::from(1 + i % 5)
+            }
+        });
+        for (values, marks) in [(sea, 1), (rain, 1), (survey, 2)] {
+            assert_eq!(suspicions(&values).len(), marks, "{values:?}");
+        }
+        let ages = labels(|i| 20 + i * 7 % 80);
+        assert_eq!(suspicions(&[ages, vec![99.0; 5]].concat()), []);
         // Too few rows, and columns of two values, say nothing.
         assert_eq!(suspicions(&count[..5]), []);
         assert_eq!(suspicions(&[vec![0.0; 30], vec![1.0; 3]].concat()), []);

@@ -111,7 +111,19 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
         rest = rest.strip_suffix(')')?.trim_end();
     }
     let digits = Digits::read(rest, mark)?;
-    let behind = rest[digits.length..].trim_start_matches(|c: char| c.is_whitespace());
+    let (number, behind) = rest.split_at(digits.length);
+    let mut behind = behind.trim_start_matches(|c: char| c.is_whitespace());
+    let is_minus = |text: &str| text.strip_prefix(MINUS).is_some_and(str::is_empty);
+    if is_minus(behind) || behind.starts_with('\u{2014}') && number.ends_with(mark.character()) {
+        // `20.-` is an amount without cents; `20-` is negative, as accounting programs write it.
+        if !number.ends_with(mark.character()) {
+            if signed || closing > 0 {
+                return None;
+            }
+            negative = true;
+        }
+        behind = "";
+    }
     if !behind.is_empty() {
         if unit.is_some() || !is_unit(behind) {
             return None;

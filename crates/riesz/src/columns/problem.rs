@@ -69,6 +69,8 @@ pub enum ProblemKind {
     },
     /// Dates or times.
     Dates,
+    /// A bound in place of a number: `<5`.
+    Bound,
     /// Numbers, but for some cells.
     MostlyNumbers,
     /// Numbers of which some have a unit and some none, or another one.
@@ -118,6 +120,12 @@ impl Problem {
             ProblemKind::Dates => format!(
                 "column '{column}' holds dates or times ({place} is '{cell}'): write it as numbers, days \
                  since some date for example{ignored} (or {as_text} if they are names)"
+            ),
+            ProblemKind::Bound => format!(
+                "column '{column}' holds bounds beside numbers ({place} is '{cell}'): write a number in place of each \
+                 (the middle of what it can be), give {} to take them for missing values, which leaves out rows of \
+                 one kind, or {as_text}{ignored}",
+                front.missing_mark(cell)
             ),
             ProblemKind::MostlyNumbers => format!(
                 "column '{column}' holds numbers, but its {place} is '{cell}': correct it, give {} if it \

@@ -32,15 +32,17 @@ pub struct ColumnType {
     pub reason: String,
     /// A note for the user, where cells are not taken as they are written.
     pub remark: Option<String>,
+    /// The currency or unit of all its numbers, `$` or `kg`.
+    pub unit: Option<String>,
 }
 
 impl ColumnType {
     fn numbers(reason: impl Into<String>) -> Self {
-        Self { categorical: false, reason: reason.into(), remark: None }
+        Self { categorical: false, reason: reason.into(), remark: None, unit: None }
     }
 
     fn categories(reason: impl Into<String>) -> Self {
-        Self { categorical: true, reason: reason.into(), remark: None }
+        Self { categorical: true, reason: reason.into(), remark: None, unit: None }
     }
 }
 
@@ -60,6 +62,10 @@ struct Count {
 }
 
 impl Example {
+    fn problem(&self, kind: ProblemKind) -> Problem {
+        Problem { row: self.row, cell: self.shown(), kind }
+    }
+
     /// The cell as text; one that is a number by its type has none.
     fn shown(&self) -> String {
         if self.cell.is_empty() { self.value.to_string() } else { self.cell.clone() }
@@ -73,7 +79,7 @@ impl Count {
     }
 
     fn problem(&self, kind: ProblemKind) -> Option<Problem> {
-        self.first.as_ref().map(|e| Problem { row: e.row, cell: e.shown(), kind })
+        self.first.as_ref().map(|example| example.problem(kind))
     }
 }
 
@@ -108,6 +114,11 @@ pub struct Profile {
     /// Cells that are no numbers, and among them those with a decimal comma, those that are numbers
     /// with a decimal point, dates, and truth values.
     texts: Count,
+    /// Texts that usually mark missing values, `?` or `unknown`, and bounds, `<5`.
+    mark_like: Count,
+    bounds: Count,
+    /// The first text that is no such mark.
+    first_word: Option<Example>,
     /// Texts that are mostly digits, but are neither numbers nor ranges of numbers: `120/80`, `'12`.
     number_like: Count,
     decimal_commas: u64,
@@ -174,7 +185,7 @@ impl Profile {
             return;
         };
         self.add_value(row, text, number.value);
-        if number.value.abs() >= LARGEST_WHOLE && number.plain && loses_digits(text, number.value) {
+        if number.value.abs() >= LARGEST_WHOLE && loses_digits(text, number.value, self.format.mark) {
             self.large.add(row, text, number.value);
         }
         match number.unit {
@@ -207,6 +218,14 @@ impl Profile {
 
     fn add_word(&mut self, row: u64, text: &str) {
         self.texts.add(row, text, 0.0);
+        if is_mark_like(text) {
+            self.mark_like.add(row, text, 0.0);
+        } else {
+            self.first_word.get_or_insert_with(|| Example { row, cell: text.to_string(), value: 0.0 });
+        }
+        if is_bound(text) {
+            self.bounds.add(row, text, 0.0);
+        }
         if is_number_like(text) {
             self.number_like.add(row, text, 0.0);
         }
@@ -236,7 +255,9 @@ impl Profile {
                 return match self.texts.problem(ProblemKind::NotANumber) {
                     Some(problem) => Err(problem),
                     None => {
-                        Ok(ColumnType { remark: self.rewriting(), ..ColumnType::numbers("as the user says") })
+                        let unit = self.unit().map(String::from);
+                        let numbers = ColumnType::numbers("as the user says");
+                        Ok(ColumnType { remark: self.rewriting(), unit, ..numbers })
                     }
                 };
             }
@@ -255,13 +276,17 @@ impl Profile {
     fn decide_text(&self) -> Result<ColumnType, Problem> {
         let count = self.texts.cells;
         let problem = |kind| self.texts.problem(kind);
-        let doubt = if self.decimal_commas == count {
-            problem(ProblemKind::DecimalComma)
+        // What usually marks a missing value says nothing of the others.
+        let words = count - self.mark_like.cells;
+        let doubt = if words > 0 && self.decimal_commas == words {
+            self.first_word.as_ref().map(|example| example.problem(ProblemKind::DecimalComma))
         } else if self.written_with_points.cells > 0 && 2 * self.written_with_points.cells >= count {
             self.written_with_points.problem(ProblemKind::NoDecimalComma)
-        } else if self.dates == count {
-            problem(ProblemKind::Dates)
-        } else if count < self.numbers.cells {
+        } else if words > 0 && self.dates == words {
+            self.first_word.as_ref().map(|example| example.problem(ProblemKind::Dates))
+        } else if self.bounds.cells > 0 && self.bounds.cells == words && self.numbers.cells > 0 {
+            self.bounds.problem(ProblemKind::Bound)
+        } else if count < self.numbers.cells || words == 0 && self.numbers.cells > 0 {
             problem(ProblemKind::MostlyNumbers)
         } else {
             None
@@ -277,6 +302,15 @@ impl Profile {
         let remark = with_unit.or(number_like).map(|example| {
             format!("texts that hold numbers, such as '{}', are taken as categories", example.cell)
         });
+        let mixed = || {
+            let (number, text) = (self.numbers.first.as_ref()?, self.texts.first.as_ref()?);
+            Some(format!(
+                "numbers ('{}') and texts ('{}') are taken as categories",
+                number.shown(),
+                text.cell
+            ))
+        };
+        let remark = remark.or_else(mixed);
         Ok(ColumnType { remark, ..ColumnType::categories("text") })
     }
 
@@ -333,11 +367,34 @@ impl Profile {
             return Err(problem);
         }
         Ok(match self.rewriting() {
-            Some(remark) => {
-                ColumnType { remark: Some(remark), ..ColumnType::numbers("numbers with units or marks") }
-            }
+            Some(remark) => ColumnType {
+                remark: Some(remark),
+                unit: self.unit().map(String::from),
+                ..ColumnType::numbers("numbers with units or marks")
+            },
             None => ColumnType::numbers("numbers"),
         })
+    }
+
+    /// The unit of all numbers, if they have one and the same.
+    pub fn unit(&self) -> Option<&str> {
+        match &self.units[..] {
+            [(unit, _)] if self.unitless.cells == 0 => Some(unit),
+            _ => None,
+        }
+    }
+
+    /// The first two different units of the numbers.
+    pub fn different_units(&self) -> Option<(&str, &str)> {
+        match &self.units[..] {
+            [(first, _), (second, _), ..] => Some((first, second)),
+            _ => None,
+        }
+    }
+
+    /// Whether zeros stand in front of some whole number.
+    pub fn has_padded_numbers(&self) -> bool {
+        self.padded.cells > 0
     }
 
     /// Marks before three digits that nothing else in the column explains.
@@ -379,6 +436,38 @@ impl Profile {
     }
 }
 
+/// Whether a text usually marks a missing value: punctuation alone, or a word such as `unknown`.
+fn is_mark_like(text: &str) -> bool {
+    const WORDS: [&str; 17] = [
+        "unknown",
+        "missing",
+        "none",
+        "nil",
+        "n.a.",
+        "n.a",
+        "nd",
+        "n.d.",
+        "tbd",
+        "undefined",
+        "undef",
+        "void",
+        "(null)",
+        "not available",
+        "not applicable",
+        "no data",
+        "k.a.",
+    ];
+    !text.contains(char::is_alphanumeric) || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Whether a text is a number with a sign of comparison: `<5`, `>= 100`, `≤ 0.1`.
+fn is_bound(text: &str) -> bool {
+    let number = text.trim_start_matches(['<', '>', '\u{2264}', '\u{2265}', '=', ' ']);
+    number.len() < text.len()
+        && text.starts_with(['<', '>', '\u{2264}', '\u{2265}'])
+        && parse_number(number, DecimalMark::Point).is_some()
+}
+
 /// Whether a text is mostly digits. Ranges such as `18-24` and bounds such as `<18` and `65+`, which usually name groups,
 /// are not counted.
 fn is_number_like(text: &str) -> bool {
@@ -395,13 +484,16 @@ fn is_number_like(text: &str) -> bool {
 }
 
 /// Whether a whole number is written with digits that its double does not have.
-fn loses_digits(text: &str, value: f64) -> bool {
-    let digits = text.trim_start_matches(['+', '-']);
-    let digits = digits
-        .split_once('.')
-        .filter(|(_, zeros)| zeros.bytes().all(|b| b == b'0'))
-        .map_or(digits, |(whole, _)| whole);
-    digits.bytes().all(|b| b.is_ascii_digit()) && digits != value.abs().to_string()
+fn loses_digits(text: &str, value: f64, mark: DecimalMark) -> bool {
+    let point = match mark {
+        DecimalMark::Point => '.',
+        DecimalMark::Comma => ',',
+    };
+    let (whole, fraction) = text.split_once(point).unwrap_or((text, ""));
+    let digits: String = whole.chars().filter(char::is_ascii_digit).collect();
+    !text.contains(['e', 'E', 'd', 'D'])
+        && fraction.chars().all(|c| c == '0' || !c.is_ascii_digit())
+        && digits.trim_start_matches('0') != value.abs().to_string()
 }
 
 /// Whether a text is a truth value: `true` or `false` in any case.
@@ -429,7 +521,13 @@ fn is_day(text: &str) -> bool {
     let parts: Vec<&str> = text.split(['-', '/', '.', ' ', ',']).filter(|part| !part.is_empty()).collect();
     let [a, b, c] = parts[..] else { return false };
     let number = |part: &str| is_digits(part, 1..=4);
-    let in_digits = number(a) && number(b) && number(c) && !text.contains([' ', ',']);
+    let day_or_month =
+        |part: &str| is_digits(part, 1..=2) && part.parse().is_ok_and(|n: u8| (1..=31).contains(&n));
+    let month = |part: &str| day_or_month(part) && part.parse().is_ok_and(|n: u8| n <= 12);
+    let year = |part: &str| is_digits(part, 2..=2) || is_digits(part, 4..=4);
+    let day_and_month = |a: &str, b: &str| day_or_month(a) && day_or_month(b) && (month(a) || month(b));
+    let in_digits = (is_digits(a, 4..=4) && day_and_month(b, c) || day_and_month(a, b) && year(c))
+        && !text.contains([' ', ',']);
     let in_words = is_digits(c, 2..=4) || is_digits(a, 4..=4) && number(c);
     in_digits || in_words && (is_month_name(b) && number(a) || is_month_name(a) && number(b))
 }
@@ -520,7 +618,7 @@ mod tests {
         for cells in [&["1", "2.5", "-3e4"][..], &["", "NA", "7"], &["0", "0.5"], &["9007199254740992"]] {
             assert_eq!(numbers(cells), None, "{cells:?}");
         }
-        for cells in [&["a", "b"][..], &["1", "x"], &["true", "FALSE", ""], &["18-24", "65+"]] {
+        for cells in [&["a", "b"][..], &["true", "FALSE", ""], &["18-24", "65+"]] {
             assert_eq!(categories(cells), None, "{cells:?}");
         }
         assert_eq!(categories(&["<18", "18-24", "65+"]), None);
@@ -528,12 +626,14 @@ mod tests {
 
     #[test]
     fn texts_that_hold_numbers_come_with_a_remark() {
+        let mixed = categories(&["A", "1", "B"]).unwrap();
+        assert_eq!(mixed, "numbers ('1') and texts ('A') are taken as categories");
         for cells in [
             &["120/80", "130/85"][..],
             &["'12", "'13"],
             &["1h30", "2h15"],
             &["\u{661}\u{665}", "\u{662}"],
-            &["$100.50-", "$3.20"],
+            &["2\u{bd}", "1\u{bd}"],
             &["4111 1111", "4111 1112"],
         ] {
             let remark = categories(cells).unwrap_or_else(|| panic!("{cells:?}"));
@@ -554,6 +654,8 @@ mod tests {
             (&["62 kg", "63kg"], "amounts in kg are read as numbers: '62 kg' as 62"),
             (&["(5)", "3"], "other notations of numbers are read: '(5)' is -5"),
             (&["\u{2212}5", "3"], "other notations of numbers are read: '\u{2212}5' is -5"),
+            (&["3-", "4"], "other notations of numbers are read: '3-' is -3"),
+            (&["CHF 1'020.-", "CHF 20.-"], "amounts in CHF are read as numbers: 'CHF 1'020.-' as 1020"),
             (&["1.5D+3", "2.5D-1"], "other notations of numbers are read: '1.5D+3' is 1500"),
             (&["0.1\0", "0.2\0"], "bytes of value 0 at the ends of 2 cells were left out"),
         ] {
@@ -583,6 +685,12 @@ mod tests {
         assert_eq!(refused(&["$1,234.50", "$0.25"], Comma), ProblemKind::NoDecimalComma);
         assert_eq!(refused(&["2024-01-05", "2024-02-05"], Point), ProblemKind::Dates);
         assert_eq!(refused(&["1", "2", "?"], Point), ProblemKind::MostlyNumbers);
+        // However many marks of missing values there are.
+        assert_eq!(refused(&["?", "?", "?", "2"], Point), ProblemKind::MostlyNumbers);
+        assert_eq!(refused(&["unknown", "-", "5"], Point), ProblemKind::MostlyNumbers);
+        assert_eq!(refused(&["<5", "<5", "<10", "7"], Point), ProblemKind::Bound);
+        assert_eq!(refused(&["0,5", "1,5", "-"], Point), ProblemKind::DecimalComma);
+        assert_eq!(refused(&["2024-01-05", "unknown", "2024-02-05"], Point), ProblemKind::Dates);
         assert!(matches!(refused(&["5%", "0.07"], Point), ProblemKind::MixedUnits { .. }));
         let both = ProblemKind::AmbiguousMark { fraction: 83.425, thousands: 83425.0 };
         assert_eq!(refused(&["83,425", "83,675"], Comma), both);

@@ -30,6 +30,7 @@ pub fn run(
             features: features.iter().map(riesz::Column::numeric).collect(),
             targets: args.target.clone(),
             weights: args.sample_weight.clone(),
+            units: Vec::new(),
             classes: None,
         },
         data,
@@ -52,6 +53,9 @@ pub fn run(
         }
         _ => {
             request.roles.features = request.data.features(features, &args.categorical, &console)?;
+            let Roles { targets, weights, .. } = &request.roles;
+            let read: Vec<String> = features.iter().chain(targets).chain(weights).cloned().collect();
+            request.roles.units = request.data.units_of(&read)?;
             if let Kind::Classes { names, .. } = &mut request.job.kind {
                 *names = classes(&request.data, &args.target[0], &console)?;
                 request.roles.classes = Some(names.clone());
@@ -85,7 +89,8 @@ pub fn run(
         fitted.model.output_names.clone_from(&request.roles.targets);
     }
     let groups = args.groups.as_deref().map(|g| read_groups(g, plan.landmarks.columns())).transpose()?;
-    Ok(Some(Learnt { fitted, groups, name: request.data.name(), rows: plan.rows, score: None }))
+    let units = request.roles.units.clone();
+    Ok(Some(Learnt { fitted, groups, name: request.data.name(), rows: plan.rows, units, score: None }))
 }
 
 /// The two classes of a target.
