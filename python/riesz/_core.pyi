@@ -81,6 +81,7 @@ __all__ = [
     "read_numbers",
     "read_outcomes",
     "sage_values",
+    "same_unit",
     "sobol_indices",
     "spec_r",
     "usual_doses",
@@ -473,6 +474,7 @@ def column_type(
     name: str, what: str, cells: list[str | float | None], choice: str | None
 ) -> tuple[bool, str | None]: ...
 def column_unit(name: str, what: str, cells: list[str | float | None]) -> str | None: ...
+def same_unit(a: str, b: str) -> bool: ...
 def read_numbers(cells: list[str | float | None]) -> list[float | None]: ...
 
 @final

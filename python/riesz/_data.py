@@ -183,7 +183,7 @@ def check_units(
                 UserWarning,
                 stacklevel=5,
             )
-        elif unit != expected:
+        elif unit != expected and not (unit and expected and _core.same_unit(unit, expected)):
             trained = "numbers without a unit" if expected is None else f"numbers in {expected}"
             raise ValueError(
                 f"column '{name}' of {what} has numbers in {unit}, and the model was fitted to {trained}: "

@@ -59,6 +59,12 @@ fn profile_of(cells: &[Option<Cell>]) -> Profile {
     profile
 }
 
+/// Whether two units are one, in another spelling.
+#[pyfunction]
+pub fn same_unit(a: &str, b: &str) -> bool {
+    riesz::columns::same_unit(a, b)
+}
+
 /// The number that each cell is; `None` where it is none.
 #[pyfunction]
 pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {

@@ -754,7 +754,7 @@ mod _core {
     };
 
     #[pymodule_export]
-    use super::columns::{column_suspicions, column_type, column_unit, read_numbers};
+    use super::columns::{column_suspicions, column_type, column_unit, read_numbers, same_unit};
 
     #[pymodule_export]
     use super::ranking::{

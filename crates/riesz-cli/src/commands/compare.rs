@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use riesz::columns::same_unit;
 use riesz::discrepancy::{MmdEstimator, TestResult, TwoSampleTest, Witness, witness};
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Kernel, Table};
@@ -289,12 +290,21 @@ fn tables(
             console.warn(format!("column '{feature}' has no values and is left out"));
             continue;
         }
+        let is_empty = |numbers: &&Vec<f64>| numbers.iter().all(|v| v.is_nan());
+        let only_missing = numbers.iter().filter(is_empty).count() > 0;
+        if only_missing {
+            console.warn(format!(
+                "column '{feature}' has no values in one sample, so that only whether they are missing is compared"
+            ));
+        }
         present.sort_unstable_by(f64::total_cmp);
         let median = present[present.len() / 2];
         for (numbers, columns) in numbers.into_iter().zip(&mut columns) {
             let gone = numbers.iter().map(|v| f64::from(u8::from(v.is_nan()))).collect();
             let filled = numbers.iter().map(|v| if v.is_nan() { median } else { *v }).collect();
-            columns.push((Column::numeric(feature), filled));
+            if !only_missing {
+                columns.push((Column::numeric(feature), filled));
+            }
             if present.len() < count {
                 let levels = vec!["no".into(), "yes".into()];
                 let name = format!("{feature} is missing");
@@ -316,7 +326,9 @@ fn check_units(samples: &[&Columns], feature: &String) -> Result<()> {
     };
     let units = samples.iter().map(unit).collect::<Result<Vec<_>>>()?;
     match &units[..] {
-        [first, second] if first != second => {
+        [first, second]
+            if !first.as_deref().zip(second.as_deref()).map_or(first == second, |(a, b)| same_unit(a, b)) =>
+        {
             let described = |unit: &Option<String>| match unit {
                 Some(unit) => format!("in {unit}"),
                 None => "without a unit".into(),

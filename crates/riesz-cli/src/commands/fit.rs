@@ -271,7 +271,7 @@ fn in_memory(
         .cloned()
         .collect();
     let expression = KernelExpression::parse(&args.kernel)?;
-    let columns = Columns::read(rows, &wanted)?;
+    let columns = Columns::read(rows, &wanted)?.without_zero_weights(args.sample_weight.as_ref())?;
     let x = columns.table(features, &args.categorical, &console)?;
     for column in x.columns() {
         if let ColumnKind::Categorical { levels } = &column.kind {

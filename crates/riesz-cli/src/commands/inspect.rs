@@ -50,7 +50,8 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
     let bytes = read_file(&args.file)?;
     if !is_known(&args.file, &bytes)? {
-        let table = args.table.source(&args.file).open_bytes(bytes.clone()).and_then(TableContents::read);
+        let open = || args.table.source(&args.file).open_bytes(bytes.clone());
+        let table = open().and_then(|rows| TableContents::read(rows, Some(&open)));
         let found = match table {
             // What is called a model is not spoken of as a table.
             Err(_) if args.file.extension().is_some_and(|e| e == "riesz" || e == "model") => {

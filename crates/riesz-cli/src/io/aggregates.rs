@@ -7,8 +7,8 @@ use clap::{ValueEnum, ValueHint};
 use riesz::aggregate::{Aggregates, Bags, Family, Joined, Mediators, Unit, join};
 use riesz::{Error, Table};
 
-use crate::args::TableArgs;
-use crate::console::{Console, note_once};
+use crate::args::{RowArgs, TableArgs};
+use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::duels::names_of;
@@ -73,6 +73,9 @@ pub struct AggregateArgs {
     /// Columns whose numbers are names of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
+    /// Rows with missing cells.
+    #[command(flatten)]
+    pub missing: RowArgs,
     /// How to read the tables.
     #[command(flatten)]
     pub table: TableArgs,
@@ -144,7 +147,7 @@ impl AggregateArgs {
     /// Reads and joins the tables.
     pub fn read(&self, console: &Console) -> Result<Aggregated> {
         self.check()?;
-        let rows = self.table.source(&self.rows).open()?;
+        let rows = self.missing.of(self.table.source(&self.rows)).open()?;
         let features = self.features_of(&rows)?;
         let bags = self.table.source(&self.bags).open()?;
         let mediators = listed_columns(&self.mediators, bags.header());
@@ -155,7 +158,7 @@ impl AggregateArgs {
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
         let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
         let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
-        let rows = without_zero_weights(rows, self.weight.as_ref())?;
+        let rows = rows.without_zero_weights(self.weight.as_ref())?;
         let (levels, codes) = rows.levels(&self.bag)?;
         let of_rows: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
         let names = names_of(&bags, &self.bag)?;
@@ -424,22 +427,6 @@ fn with_names(text: &str, words: &str, names: &[String]) -> String {
         }
     }
     out
-}
-
-/// Leaves out the rows whose weight is 0, with a warning that counts them.
-pub fn without_zero_weights(rows: Columns, weight: Option<&String>) -> Result<Columns> {
-    let Some(name) = weight else { return Ok(rows) };
-    let kept: Vec<bool> = rows.numbers(name)?.iter().map(|weight| *weight != 0.0).collect();
-    let dropped = kept.iter().filter(|kept| !**kept).count();
-    if dropped == 0 || dropped == kept.len() {
-        return Ok(rows);
-    }
-    note_once(&format!(
-        "warning: {}: {dropped} of {} rows whose '{name}' is 0 were left out",
-        rows.name,
-        kept.len()
-    ));
-    Ok(rows.select(&kept))
 }
 
 /// The weights of rows, which must be positive; `bag` gives the name of a row's bag for messages.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use riesz::columns::{
     Choice, ColumnType, FrontEnd, Profile, WrittenNumber, has_decimal_comma, is_missing, parse_number,
-    trimmed,
+    same_unit, trimmed,
 };
 use riesz::table::{level_of_number, level_of_text};
 
@@ -190,8 +190,10 @@ impl ColumnCells<'_> {
         let Some(model_unit) = model_unit else { return Ok(()) };
         let stated = self.rules.choice(self.column) == Some(Choice::Number);
         match (model_unit, profile.unit()) {
-            (Some(expected), Some(unit)) if expected != unit => refuse(format!(
-                "has numbers in {unit}, and the model was fitted to numbers in {expected}: convert them"
+            (Some(expected), Some(unit)) if !stated && !same_unit(expected, unit) => refuse(format!(
+                "has numbers in {unit}, and the model was fitted to numbers in {expected}: convert them, or give {} \
+                 if the two are one unit",
+                FRONT_END.choice(self.column, "number")
             )),
             (None, Some(unit)) if !stated => refuse(format!(
                 "has numbers in {unit}, and the model was fitted to numbers without a unit: write them without it, in \

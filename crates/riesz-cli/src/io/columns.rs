@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use riesz::columns::{Choice, ColumnType, FEW_ROWS, Profile, Suspicion, is_boolean, suspicions};
+use riesz::columns::{Choice, ColumnType, FEW_ROWS, Profile, is_boolean, suspicions};
 use riesz::{Column, ColumnKind, Table};
 
 use super::cells::{ColumnCells, FRONT_END};
@@ -68,9 +68,19 @@ impl Columns {
         }
         let (name, rows) = (self.name.clone(), self.rows);
         if dropped == rows {
+            let is_empty = |column: &&String| {
+                let empty = |cells: ColumnCells<'_>| (0..cells.chunk.rows).all(|i| cells.is_missing(i));
+                self.cells(column).is_ok_and(|mut chunks| chunks.all(empty))
+            };
+            let mut empty: Vec<&String> = self.indices.keys().filter(is_empty).collect();
+            empty.sort_unstable();
+            let columns = match &empty[..] {
+                [] => "the columns that lack values".to_string(),
+                [one] => format!("column '{one}', which has no values,"),
+                several => format!("the columns without values, {},", riesz::error::listed(several)),
+            };
             return Err(Failure::input(format!(
-                "{name}: every row has a missing cell, and none is left: leave the columns out that lack \
-                 values"
+                "{name}: every row has a missing cell, and none is left: leave {columns} out"
             )));
         }
         note_once(&format!(
@@ -92,6 +102,22 @@ impl Columns {
         }
         self.rows = self.chunks.iter().map(|chunk| chunk.rows).sum();
         self
+    }
+
+    /// Leaves out the rows whose weight is 0, with a warning that counts them.
+    pub fn without_zero_weights(self, weight: Option<&String>) -> Result<Self> {
+        let Some(name) = weight else { return Ok(self) };
+        let kept: Vec<bool> = self.numbers(name)?.iter().map(|weight| *weight != 0.0).collect();
+        let dropped = kept.iter().filter(|kept| !**kept).count();
+        if dropped == 0 || dropped == kept.len() {
+            return Ok(self);
+        }
+        note_once(&format!(
+            "warning: {}: {dropped} of {} rows whose '{name}' is 0 were left out",
+            self.name,
+            kept.len()
+        ));
+        Ok(self.select(&kept))
     }
 
     /// Number of rows.
@@ -285,13 +311,24 @@ impl Columns {
 
     /// Gives all spellings of one level the same name, and prints a note where that is not obvious.
     fn unify_spellings(&self, name: &str, spellings: &mut [String]) {
-        // 2 and 2.0 are one level, spellings 2; codes such as 02139 keep their zeros.
+        // 2 and 2.0 are one level, spelled 2; codes such as 02139 keep their zeros.
         let padded = |l: &String| l.len() > 1 && l.starts_with('0') && !l.starts_with("0.");
         let exact = |l: &String| l.parse::<f64>().is_ok_and(|v| v.abs() < 9e15 || v.to_string() == *l);
-        if spellings.iter().all(exact) && !spellings.iter().any(padded) {
-            spellings
-                .iter_mut()
-                .for_each(|l| *l = l.parse::<f64>().map_or_else(|_| l.clone(), |v| v.to_string()));
+        if spellings.iter().all(exact) {
+            for level in spellings.iter_mut().filter(|l| !padded(l)) {
+                *level = level.parse::<f64>().map_or_else(|_| level.clone(), |v| v.to_string());
+            }
+            let number = |l: &String| l.parse::<f64>().ok();
+            let pair = spellings.iter().filter(|l| padded(l)).find_map(|code| {
+                Some((code, spellings.iter().find(|other| *other != code && number(other) == number(code))?))
+            });
+            if let Some((code, other)) = pair {
+                note_once(&format!(
+                    "warning: {}: column '{name}': '{code}' and '{other}' are two categories, because leading \
+                     zeros belong to codes: correct the table if they are one",
+                    self.name
+                ));
+            }
             return;
         }
         let mut folded: Vec<String> = spellings.iter().map(|l| l.to_lowercase()).collect();
@@ -335,11 +372,7 @@ impl Columns {
         let mut labels = Vec::new();
         for (j, column) in table.columns().iter().enumerate() {
             match &column.kind {
-                ColumnKind::Numeric => {
-                    for suspicion in suspicions(table.column(j)) {
-                        self.print_warning(&suspicion, &column.name);
-                    }
-                }
+                ColumnKind::Numeric => self.print_suspicions(&column.name, table.column(j)),
                 ColumnKind::Categorical { levels } => {
                     let chosen = stated.contains(&column.name) || self.rules.choice(&column.name).is_some();
                     if chosen || self.rows < FEW_ROWS {
@@ -380,9 +413,14 @@ impl Columns {
         }
     }
 
-    fn print_warning(&self, suspicion: &Suspicion, column: &str) {
-        let sentence = suspicion.sentence(column, |row| self.describe_row(row), FRONT_END);
-        note_once(&format!("warning: {}: {sentence}", self.name));
+    /// Warns of numbers of a column that are probably not measurements; NaN is a missing value.
+    pub fn print_suspicions(&self, column: &str, values: &[f64]) {
+        let rows: Vec<usize> = (0..values.len()).filter(|&row| !values[row].is_nan()).collect();
+        let present: Vec<f64> = rows.iter().map(|&row| values[row]).collect();
+        for suspicion in suspicions(&present) {
+            let sentence = suspicion.sentence(column, |k| self.describe_row(rows[k]), FRONT_END);
+            note_once(&format!("warning: {}: {sentence}", self.name));
+        }
     }
 
     /// A table whose columns have the names and types of `known`. The levels of a category are those of the

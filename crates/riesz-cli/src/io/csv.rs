@@ -23,6 +23,16 @@ pub enum Decimal {
     Comma,
 }
 
+impl Decimal {
+    /// A number with a decimal point in this notation.
+    pub fn written(self, number: &str) -> String {
+        match self {
+            Self::Point => number.to_string(),
+            Self::Comma => number.replace('.', ","),
+        }
+    }
+}
+
 impl From<Decimal> for DecimalMark {
     fn from(decimal: Decimal) -> Self {
         match decimal {

@@ -211,7 +211,12 @@ impl TableFile {
             )));
         }
         if head.starts_with(b"PK\x03\x04") || head.starts_with(b"\xd0\xcf\x11\xe0") {
-            let rows = sheets::read(whole(&mut source)?, self.options.sheet.as_deref(), name)?;
+            let rows = sheets::read(
+                whole(&mut source)?,
+                self.options.sheet.as_deref(),
+                self.options.decimal.unwrap_or_default(),
+                name,
+            )?;
             return Ok((Box::new(rows), Format::plain("workbook")));
         }
         if let Some(sheet) = &self.options.sheet {
@@ -225,7 +230,10 @@ impl TableFile {
             return Ok((Box::new(rows), Format::plain("LIBSVM data")));
         }
         if is_json(&head, extension) {
-            return Ok((Box::new(json::read(&mut source, name)?), Format::plain("JSON")));
+            return Ok((
+                Box::new(json::read(&mut source, self.options.decimal.unwrap_or_default(), name)?),
+                Format::plain("JSON"),
+            ));
         }
         self.text(source, &head, extension, name)
     }

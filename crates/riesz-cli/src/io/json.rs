@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
+use crate::io::csv::Decimal;
 use crate::io::memory::MemoryRows;
 
 /// The cells of one object in their order, each as the text of its value.
@@ -91,8 +92,9 @@ fn without_python_words(text: &str) -> String {
     out
 }
 
-/// Reads a whole file.
-pub fn read(source: &mut dyn Read, name: &str) -> Result<MemoryRows> {
+/// Reads a whole file. Fields of objects within a record are columns `outer.inner`. Numbers are written with `decimal` as
+/// their decimal mark, so that they are not mistaken for texts in another notation.
+pub fn read(source: &mut dyn Read, decimal: Decimal, name: &str) -> Result<MemoryRows> {
     let mut text = String::new();
     source.read_to_string(&mut text).map_err(|e| Failure::reading(name, &e))?;
     let text = text.trim_start_matches('\u{feff}');
@@ -100,35 +102,60 @@ pub fn read(source: &mut dyn Read, name: &str) -> Result<MemoryRows> {
     let text = replaced.as_deref().unwrap_or(text);
     let mut table = MemoryRows::new(Vec::new());
     let fail = |e: serde_json::Error| Failure::input(format!("cannot read {name} as JSON: {e}"));
-    let mut row = 0;
     for document in serde_json::Deserializer::from_str(text).into_iter::<Document>() {
         for record in document.map_err(fail)?.0 {
-            row += 1;
             let mut cells: Vec<(usize, String)> = Vec::with_capacity(record.0.len());
-            for (column, value) in &record.0 {
-                let about = |problem: &str| {
-                    Failure::input(format!("{name}: row {row} of column '{column}' {problem}"))
-                };
-                let j = table.column(column);
-                if cells.iter().any(|(known, _)| *known == j) {
-                    return Err(about("is there twice: name each column of a record once"));
-                }
-                cells.push((j, cell(value.get()).map_err(|problem| about(&problem))?));
-            }
+            add_cells(&mut table, record, "", &mut cells, decimal, name)?;
             table.add(&cells, None);
         }
     }
     table.finished(name)
 }
 
+/// Adds the cells of a record, whose columns have the `prefix` of the objects around it.
+fn add_cells(
+    table: &mut MemoryRows,
+    record: Record,
+    prefix: &str,
+    cells: &mut Vec<(usize, String)>,
+    decimal: Decimal,
+    name: &str,
+) -> Result<()> {
+    for (field, value) in record.0 {
+        let column = format!("{prefix}{field}");
+        let about =
+            |problem: &str| format!("{name}: row {} of column '{column}' {problem}", table.rows() + 1);
+        let json = value.get();
+        if json.starts_with('{') && json.len() > 2 {
+            let inner: Record =
+                serde_json::from_str(json).map_err(|e| Failure::input(about(&e.to_string())))?;
+            add_cells(table, inner, &format!("{column}."), cells, decimal, name)?;
+            continue;
+        }
+        let problem = match json.as_bytes().first() {
+            Some(b'{' | b'[') => Some(about("holds a list: write each of its elements as a column")),
+            _ => None,
+        };
+        let twice = about("is there twice: name each column of a record once");
+        let text = cell(json, decimal).map_err(|problem| Failure::input(about(&problem)))?;
+        let j = table.column(&column);
+        if cells.iter().any(|(known, _)| *known == j) {
+            return Err(Failure::input(twice));
+        }
+        if let Some(problem) = problem {
+            table.refuse_column(j, problem);
+        }
+        cells.push((j, text));
+    }
+    Ok(())
+}
+
 /// The text of a value; a number keeps the digits that it is written with.
-fn cell(json: &str) -> std::result::Result<String, String> {
+fn cell(json: &str, decimal: Decimal) -> std::result::Result<String, String> {
     match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str(json).map_err(|e| format!("is not a text of JSON: {e}")),
-        Some(b'{' | b'[') => {
-            Err("holds a list or an object: write each of its elements as a column".to_string())
-        }
+        Some(b'{' | b'[') => Ok(String::new()),
         _ if json == "null" => Ok(String::new()),
-        _ => Ok(json.to_string()),
+        _ => Ok(decimal.written(json)),
     }
 }

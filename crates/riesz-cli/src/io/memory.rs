@@ -1,6 +1,8 @@
 //! Tables that are read whole before their first row is handed on, because their format says only at the end
 //! what columns there are.
 
+use std::collections::BTreeMap;
+
 use crate::failure::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
 use crate::io::reader::TableReader;
@@ -14,6 +16,8 @@ pub struct MemoryRows {
     lines: Vec<u64>,
     rows: usize,
     next: usize,
+    /// For columns that hold values which are not cells, such as lists, why they cannot be read.
+    unreadable: BTreeMap<usize, String>,
 }
 
 impl MemoryRows {
@@ -38,6 +42,16 @@ impl MemoryRows {
         self.header.push(name.to_string());
         self.columns.push(cells);
         self.header.len() - 1
+    }
+
+    /// States why a column cannot be read; only those who want this column are told.
+    pub fn refuse_column(&mut self, column: usize, problem: String) {
+        self.unreadable.entry(column).or_insert(problem);
+    }
+
+    /// Number of rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// Adds a row; columns without a cell are missing.
@@ -66,6 +80,9 @@ impl TableReader for MemoryRows {
         let rows = self.next..self.rows.min(self.next.saturating_add(limit));
         if rows.is_empty() {
             return Ok(None);
+        }
+        if let Some(problem) = wanted.iter().find_map(|j| self.unreadable.get(j)) {
+            return Err(Failure::input(problem.clone()));
         }
         self.next = rows.end;
         let part = |j: &usize| {

@@ -6,16 +6,17 @@ use calamine::{Data, Reader, Sheets, open_workbook_auto_from_rs};
 
 use crate::failure::{Failure, Result};
 use crate::io::arrow::guarded;
+use crate::io::csv::Decimal;
 use crate::io::memory::MemoryRows;
 
 /// Reads a sheet, by default the only one that is not empty; its first row that is not empty names the
 /// columns.
-pub fn read(bytes: Vec<u8>, sheet: Option<&str>, name: &str) -> Result<MemoryRows> {
-    guarded(|| Ok(read_sheet(bytes, sheet, name)))
+pub fn read(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str) -> Result<MemoryRows> {
+    guarded(|| Ok(read_sheet(bytes, sheet, decimal, name)))
         .unwrap_or_else(|e| Err(Failure::input(format!("cannot read {name} as a workbook: {e}"))))
 }
 
-fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, name: &str) -> Result<MemoryRows> {
+fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str) -> Result<MemoryRows> {
     let fail = |e: calamine::Error| Failure::input(format!("cannot read {name} as a workbook: {e}"));
     let mut workbook: Sheets<Cursor<Vec<u8>>> =
         open_workbook_auto_from_rs(Cursor::new(bytes)).map_err(fail)?;
@@ -52,7 +53,7 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, name: &str) -> Result<MemoryR
     };
     let mut header = Vec::with_capacity(titles.len());
     for (j, title) in titles.iter().enumerate() {
-        match text(title) {
+        match text(title, decimal) {
             Ok(title) if !title.trim().is_empty() => header.push(title.trim().to_string()),
             _ => {
                 return Err(Failure::input(format!(
@@ -69,7 +70,7 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, name: &str) -> Result<MemoryR
         let line = (first + at + 1) as u64;
         let mut row = Vec::with_capacity(cells.len());
         for (j, cell) in cells.iter().enumerate().take(table.width()) {
-            let cell = text(cell).map_err(|problem| {
+            let cell = text(cell, decimal).map_err(|problem| {
                 Failure::input(format!("{name}: row {line} of the sheet, column '{}' {problem}", header[j]))
             })?;
             row.push((j, cell));
@@ -80,11 +81,11 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, name: &str) -> Result<MemoryR
 }
 
 /// A cell as text; cells with an error of the spreadsheet are missing.
-fn text(cell: &Data) -> std::result::Result<String, String> {
+fn text(cell: &Data, decimal: Decimal) -> std::result::Result<String, String> {
     Ok(match cell {
         Data::Empty | Data::Error(_) => String::new(),
         Data::String(text) => text.clone(),
-        Data::Float(value) => value.to_string(),
+        Data::Float(value) => decimal.written(&value.to_string()),
         Data::Int(value) => value.to_string(),
         Data::Bool(value) => value.to_string(),
         // Written like any other date, which columns of features refuse with a remedy.

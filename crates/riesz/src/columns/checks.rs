@@ -136,7 +136,8 @@ fn number_rows(values: &[f64], sorted: &[f64]) -> bool {
     }
     let (step, range) = (sorted[1] - sorted[0], sorted[n - 1] - sorted[0] + 1.0);
     let steady = sorted.windows(2).all(|pair| pair[1] - pair[0] == step);
-    let rising = n >= RISING_ROWS && values.windows(2).all(|pair| pair[0] < pair[1]);
+    let rising =
+        n >= RISING_ROWS && range <= 10.0 * n as f64 && values.windows(2).all(|pair| pair[0] < pair[1]);
     let dense = DENSE_LABELS.iter().any(|(rows, ratio)| n >= *rows && range <= ratio * n as f64);
     steady || rising || dense
 }
@@ -217,13 +218,15 @@ mod tests {
         assert_eq!(suspicions(&prices), []);
         // Identifiers of a sample of rows, and row numbers with gaps or another step.
         let labels = |row: fn(i32) -> i32| -> Vec<f64> { (0..60).map(|i| f64::from(row(i))).collect() };
-        for row in [|i| (i * 37) % 60 * 2 + i % 2, |i| i + i / 7, |i| i * 1000, |i| i * i + 3] {
+        for row in [|i| (i * 37) % 60 * 2 + i % 2, |i| i + i / 7, |i| i * 1000, |i| 8 * i + i % 3] {
             assert!(
                 matches!(suspicions(&labels(row))[..], [Suspicion::CountsRows { .. }]),
                 "{:?}",
                 labels(row)
             );
         }
+        let incomes = labels(|i| 20_000 + 1000 * i + i * i * 37 % 977);
+        assert_eq!(suspicions(&incomes), []);
         let counts = labels(|i| 1000 + i * i * 37 % 977);
         assert_eq!(suspicions(&counts), []);
         // Marks can be a third of the cells, more than one, and stand beside a column that is mostly 0.

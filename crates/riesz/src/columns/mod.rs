@@ -14,6 +14,6 @@ mod profile;
 
 pub use checks::{FEW_ROWS, Suspicion, suspicions};
 pub use missing::{MissingMarks, is_missing};
-pub use number::{DecimalMark, WrittenNumber, has_decimal_comma, parse_number, trimmed};
+pub use number::{DecimalMark, WrittenNumber, has_decimal_comma, parse_number, same_unit, trimmed};
 pub use problem::{FrontEnd, Problem, ProblemKind};
 pub use profile::{Choice, ColumnType, NumberFormat, Profile, is_boolean};

@@ -165,6 +165,24 @@ fn is_currency_symbol(c: char) -> bool {
     matches!(c, '$' | '\u{a2}'..='\u{a5}' | '\u{20a0}'..='\u{20cf}' | '\u{e3f}' | '\u{fdfc}')
 }
 
+/// Whether two currencies or units are one: in the plural (`year`, `years`), in capital letters (`KG`, `kg`), or a
+/// currency by its symbol and its code (`$`, `USD`).
+pub fn same_unit(a: &str, b: &str) -> bool {
+    const CODES: [(&str, &str); 6] = [
+        ("US$", "$"),
+        ("USD", "$"),
+        ("EUR", "\u{20ac}"),
+        ("GBP", "\u{a3}"),
+        ("JPY", "\u{a5}"),
+        ("INR", "\u{20b9}"),
+    ];
+    let symbol = |unit| CODES.iter().find(|(code, _)| *code == unit).map_or(unit, |(_, symbol)| *symbol);
+    let capitals = |x: &str, y: &str| x.len() > 1 && *x == y.to_uppercase() && *y == x.to_lowercase();
+    let plural = |x: &str, y: &str| y.len() > 2 && x.strip_suffix('s') == Some(y);
+    let (a, b) = (symbol(a), symbol(b));
+    a == b || capitals(a, b) || capitals(b, a) || plural(a, b) || plural(b, a)
+}
+
 fn is_unit(text: &str) -> bool {
     let starts = |c: char| c.is_alphabetic() || is_currency_symbol(c) || "%\u{2030}\u{b0}".contains(c);
     // `m2` and `tCO2e` are units, the `h30` of `1h30` is not.

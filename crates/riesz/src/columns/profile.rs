@@ -1,7 +1,7 @@
 //! Counts of the notations in a column's cells, and the column type that follows from them.
 
 use super::missing::{MissingMarks, is_missing};
-use super::number::{DecimalMark, has_decimal_comma, parse_number, trimmed};
+use super::number::{DecimalMark, has_decimal_comma, parse_number, same_unit, trimmed};
 use super::problem::{Problem, ProblemKind};
 
 /// The notation of a table's numbers.
@@ -207,7 +207,7 @@ impl Profile {
     }
 
     fn add_unit(&mut self, unit: &str, row: u64, text: &str, value: f64) {
-        if let Some((_, count)) = self.units.iter_mut().find(|(known, _)| known == unit) {
+        if let Some((_, count)) = self.units.iter_mut().find(|(known, _)| same_unit(known, unit)) {
             count.add(row, text, value);
         } else if self.units.len() < UNITS {
             let mut count = Count::default();

@@ -14,7 +14,7 @@ use crate::args::TableArgs;
 use crate::commands::importance::typed;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::io::aggregates::{weights, without_zero_weights};
+use crate::io::aggregates::weights;
 use crate::io::columns::Columns;
 use crate::io::input::{OpenTable, described};
 
@@ -44,7 +44,7 @@ pub fn rows_of(
             wanted.push(name.clone());
         }
     }
-    let columns = without_zero_weights(Columns::read(rows, &wanted)?, weight)?;
+    let columns = Columns::read(rows, &wanted)?.without_zero_weights(weight)?;
     let table = typed(&columns, saved)?.conform(own)?;
     Ok((columns, table))
 }

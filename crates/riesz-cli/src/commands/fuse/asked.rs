@@ -6,17 +6,20 @@ use riesz::error::listed;
 use riesz::table::level_of_text;
 use riesz::{Column, ColumnKind, Table};
 
+use super::studies::Units;
 use crate::args::TableArgs;
 use crate::failure::{Failure, Result};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 
 /// All rows of a table, in these columns.
-pub fn rows(table: &TableArgs, file: &Path, columns: &[Column]) -> Result<Table> {
+pub fn rows(table: &TableArgs, file: &Path, columns: &[Column], units: &Units) -> Result<Table> {
     let policy = CellPolicy {
         missing: MissingCells::Refuse(", or leave the row out"),
         unseen: UnseenLevels::Refuse("; leave the row out"),
     };
-    ModelRows::new(table.source(file).open()?, columns, policy, columns.len())?.all()
+    ModelRows::new(table.source(file).open()?, columns, policy, columns.len())?
+        .with_units(units.of(columns))
+        .all()
 }
 
 /// The same, and the numbers in further columns.
@@ -25,9 +28,10 @@ pub fn rows_with<const N: usize>(
     file: &Path,
     columns: &[Column],
     names: [&String; N],
+    units: &Units,
 ) -> Result<(Table, [Vec<f64>; N])> {
     let all: Vec<Column> = columns.iter().cloned().chain(names.map(Column::numeric)).collect();
-    let read = rows(table, file, &all)?;
+    let read = rows(table, file, &all, units)?;
     let (count, width) = (read.rows(), columns.len());
     let own =
         Table::from_column_major(columns.to_vec(), count, read.column_major()[..width * count].to_vec())?;

@@ -10,7 +10,7 @@ use riesz_report::{EffectPage, PlotOptions, effect_report, number, render_effect
 use serde_json::{Value, json};
 
 use super::asked::{row, rows, rows_with, some, told as in_words};
-use super::studies::StudyArgs;
+use super::studies::{StudyArgs, Units};
 use super::told;
 use crate::args::Global;
 use crate::commands::graph::check;
@@ -82,9 +82,9 @@ pub struct EffectArgs {
 }
 
 /// The treatments that the effect is said at.
-fn treatments(args: &EffectArgs, known: &Table) -> Result<Table> {
+fn treatments(args: &EffectArgs, known: &Table, units: &Units) -> Result<Table> {
     if let Some(file) = &args.at {
-        return rows(&args.studies.table, file, known.columns());
+        return rows(&args.studies.table, file, known.columns(), units);
     }
     if known.width() > 1 {
         return Ok(usual_combinations(known)?);
@@ -102,7 +102,12 @@ fn estimand(args: &EffectArgs, known: &Table) -> Result<Estimand> {
 }
 
 /// Whom it is said of, if not of all, and in words.
-fn whom(args: &EffectArgs, known: &Table, covariates: Option<&Table>) -> Result<Option<(Whom, String)>> {
+fn whom(
+    args: &EffectArgs,
+    known: &Table,
+    covariates: Option<&Table>,
+    units: &Units,
+) -> Result<Option<(Whom, String)>> {
     let those = |row: &Table| format!("those with {}", in_words(row));
     if let Some(row) = row(&args.among, known.columns(), "--among")? {
         let words = those(&row);
@@ -130,12 +135,12 @@ fn whom(args: &EffectArgs, known: &Table, covariates: Option<&Table>) -> Result<
             let table = &args.studies.table;
             let (members, counts) = match &args.weights {
                 None => {
-                    let members = rows(table, file, columns)?;
+                    let members = rows(table, file, columns, units)?;
                     let counts = vec![1.0; members.rows()];
                     (members, counts)
                 }
                 Some(name) => {
-                    let (members, [counts]) = rows_with(table, file, columns, [name])?;
+                    let (members, [counts]) = rows_with(table, file, columns, [name], units)?;
                     (members, counts)
                 }
             };
@@ -228,8 +233,8 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     let read = args.studies.read()?;
     read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
     let known = read.treatments()?;
-    let (at, estimand) = (treatments(args, &known)?, estimand(args, &known)?);
-    let asked = whom(args, &known, read.covariates()?.as_ref())?;
+    let (at, estimand) = (treatments(args, &known, &read.units)?, estimand(args, &known)?);
+    let asked = whom(args, &known, read.covariates()?.as_ref(), &read.units)?;
     let learnt = read.learn(&args.studies, global, &console)?;
     let (effect, whom) = match asked {
         None if read.found.is_single_table() => (learnt.effect, "all people of the table".into()),

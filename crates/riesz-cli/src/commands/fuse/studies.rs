@@ -1,12 +1,14 @@
 //! Studies from their tables: which columns an effect needs, the graph says, and these are read; and what is
 //! learnt from them.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::causal::{
     Effect, Fusion, Gathered, Graph, Identification, Measured, Route, SingleTable, doubts, gather, identify,
 };
+use riesz::columns::same_unit;
 use riesz::error::listed;
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Table};
@@ -53,6 +55,45 @@ pub struct Read {
     pub graph: Option<Graph>,
     pub found: Identification,
     pub gathered: Gathered,
+    pub units: Units,
+}
+
+/// The units of columns that several tables share.
+#[derive(Debug, Default)]
+pub struct Units(BTreeMap<String, (Option<String>, String)>);
+
+impl Units {
+    /// Adds the columns `names` of a table, and refuses one whose unit is another one in an earlier table.
+    fn add(&mut self, columns: &Columns, names: &[String]) -> Result<()> {
+        let units: HashMap<String, String> = columns.units(names)?.into_iter().collect();
+        for name in names {
+            let unit = units.get(name).cloned();
+            let (known, table) =
+                self.0.entry(name.clone()).or_insert_with(|| (unit.clone(), columns.name.clone()));
+            let same = match (&*known, &unit) {
+                (Some(known), Some(unit)) => same_unit(known, unit),
+                (known, unit) => *known == *unit,
+            };
+            if !same {
+                let described = |unit: &Option<String>| match unit {
+                    Some(unit) => format!("in {unit}"),
+                    None => "without a unit".into(),
+                };
+                return Err(Failure::input(format!(
+                    "column '{name}' has numbers {} in {table} and {} in {}: write all in one unit",
+                    described(known),
+                    described(&unit),
+                    columns.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The unit of each of these columns.
+    pub fn of(&self, columns: &[Column]) -> Vec<Option<String>> {
+        columns.iter().map(|column| self.0.get(&column.name).and_then(|(unit, _)| unit.clone())).collect()
+    }
 }
 
 /// What was learnt from them.
@@ -88,13 +129,15 @@ impl StudyArgs {
         }
         let found = identify(graph.as_ref(), &self.effect.query(&known, headers)?)?;
         let needed = found.needed()?;
+        let mut units = Units::default();
         let measured = tables.into_iter().zip(&needed).map(|(table, names)| {
             let columns = Columns::read(table, names)?;
+            units.add(&columns, names)?;
             let each = names.iter().map(|name| measured(&columns, name, categorical.contains(name)));
             Ok(Measured { columns: each.collect::<Result<_>>()? })
         });
         let gathered = gather(&found, &measured.collect::<Result<Vec<_>>>()?)?;
-        Ok(Read { graph, found, gathered })
+        Ok(Read { graph, found, gathered, units })
     }
 
     /// Refuses a single table that lacks the outcome.
@@ -168,7 +211,9 @@ impl Read {
 
 fn measured(columns: &Columns, name: &str, categorical: bool) -> Result<(Column, Vec<f64>)> {
     if !categorical && !columns.is_categorical(name, false)? {
-        return Ok((Column::numeric(name), columns.numbers_or_missing(name)?));
+        let numbers = columns.numbers_or_missing(name)?;
+        columns.print_suspicions(name, &numbers);
+        return Ok((Column::numeric(name), numbers));
     }
     let (levels, codes) = columns.levels_or_missing(name)?;
     Ok((Column { name: name.into(), kind: ColumnKind::Categorical { levels } }, codes))

@@ -11,7 +11,7 @@ use riesz::explanation::Fact;
 use riesz_report::number;
 use serde_json::json;
 
-use super::studies::{Read, StudyArgs};
+use super::studies::{Read, StudyArgs, Units};
 use super::told::Named;
 use super::{asked, told};
 use crate::args::Global;
@@ -132,7 +132,7 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
     let read = args.studies.read()?;
     read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
     let trials = tried(args, &read)?;
-    let (domain, costs) = choices(args, &read.treatments()?)?;
+    let (domain, costs) = choices(args, &read.treatments()?, &read.units)?;
     let learnt = read.learn(&args.studies, global, &console)?;
     let search = Search {
         acquisition: args.acquisition,
@@ -197,19 +197,20 @@ fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
         let treatments = Table::from_column_major(columns.to_vec(), 0, vec![])?;
         return Ok(Trials { treatments, outcomes: vec![], noise: None });
     };
-    let table = &args.studies.table;
+    let (table, units) = (&args.studies.table, &read.units);
     let (treatments, outcomes, sds) = match &args.sd {
         Some(Spread::Column(name)) => {
-            let (treatments, [outcomes, sds]) = asked::rows_with(table, file, columns, [outcome, name])?;
+            let (treatments, [outcomes, sds]) =
+                asked::rows_with(table, file, columns, [outcome, name], units)?;
             (treatments, outcomes, Some(sds))
         }
         Some(Spread::Same(sd)) => {
-            let (treatments, [outcomes]) = asked::rows_with(table, file, columns, [outcome])?;
+            let (treatments, [outcomes]) = asked::rows_with(table, file, columns, [outcome], units)?;
             let sds = vec![*sd; outcomes.len()];
             (treatments, outcomes, Some(sds))
         }
         None => {
-            let (treatments, [outcomes]) = asked::rows_with(table, file, columns, [outcome])?;
+            let (treatments, [outcomes]) = asked::rows_with(table, file, columns, [outcome], units)?;
             (treatments, outcomes, None)
         }
     };
@@ -237,15 +238,15 @@ fn each_row(
 }
 
 /// What may be tried, and what each trial costs.
-fn choices(args: &SuggestArgs, studied: &Table) -> Result<(Domain, Vec<f64>)> {
+fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain, Vec<f64>)> {
     let (table, columns) = (&args.studies.table, studied.columns());
     Ok(match (&args.candidates, &args.cost) {
         (Some(file), Some(name)) => {
-            let (rows, [costs]) = asked::rows_with(table, file, columns, [name])?;
+            let (rows, [costs]) = asked::rows_with(table, file, columns, [name], units)?;
             each_row(&costs, (file, name), |cost| cost > 0.0, "costs are more than 0")?;
             (Domain::Rows(rows), costs)
         }
-        (Some(file), None) => (Domain::Rows(asked::rows(table, file, columns)?), vec![1.0]),
+        (Some(file), None) => (Domain::Rows(asked::rows(table, file, columns, units)?), vec![1.0]),
         (None, _) => {
             let bounds = match args.between.is_empty() {
                 true => vec![],

@@ -3,7 +3,7 @@
 use riesz::columns::{FrontEnd, suspicions};
 use serde_json::{Value, json};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
 
@@ -60,12 +60,50 @@ fn short(value: f64) -> String {
 }
 
 impl TableContents {
-    /// Reads a whole table.
-    pub fn read(rows: OpenTable) -> Result<Self> {
+    /// Reads a whole table; `reopen` opens it again, if that is possible. A column that cannot be read, such as one of
+    /// lists, does not hide the others.
+    pub fn read(rows: OpenTable, reopen: Option<&dyn Fn() -> Result<OpenTable>>) -> Result<Self> {
         let (header, format) = (rows.header().to_vec(), rows.format);
-        let columns = Columns::read(rows, &header)?;
+        let columns = match (Columns::read(rows, &header), reopen) {
+            (Ok(columns), _) => columns,
+            (Err(failure), None) => return Err(failure),
+            (Err(failure), Some(reopen)) => return Self::read_each(&header, format, reopen, failure),
+        };
         let each = header.iter().map(|name| contents(&columns, name)).collect::<Result<_>>()?;
         Ok(Self { file: columns.name.clone(), format, rows: columns.rows(), columns: each })
+    }
+
+    /// Reads the columns one by one, and shows those that cannot be read as refused. `failure` is the error of reading all
+    /// at once.
+    fn read_each(
+        header: &[String],
+        format: &'static str,
+        reopen: &dyn Fn() -> Result<OpenTable>,
+        failure: Failure,
+    ) -> Result<Self> {
+        let (mut columns, mut size) = (Vec::new(), None);
+        for name in header {
+            match Columns::read(reopen()?, std::slice::from_ref(name)) {
+                Ok(column) => {
+                    columns.push(contents(&column, name)?);
+                    size = Some((column.name.clone(), column.rows()));
+                }
+                Err(failure) => columns.push(Contents {
+                    name: name.clone(),
+                    kind: "refused",
+                    missing: 0,
+                    distinct: None,
+                    range: None,
+                    levels: Vec::new(),
+                    example: String::new(),
+                    reason: String::new(),
+                    remarks: vec![failure.to_string()],
+                }),
+            }
+        }
+        // Where no column can be read, the fault is that of the file.
+        let Some((file, rows)) = size else { return Err(failure) };
+        Ok(Self { file, format, rows, columns })
     }
 
     /// For people.
