@@ -202,6 +202,13 @@ def check_optimizer(optimizer: Any) -> None:
 def pairs_of(duels: Any) -> np.ndarray:
     """Pairs of names as they are: numbers beside texts do not become texts."""
     cells = duels if isinstance(duels, np.ndarray) else np.asarray(duels, dtype=object)
+    if cells.dtype.kind == "O":
+        gone = next((k for k, cell in enumerate(cells.ravel()) if is_missing(cell)), None)
+        if gone is not None:
+            row = gone // max(1, cells.shape[-1])
+            raise ValueError(
+                f"duels name no item in row {row} (from 0): fill the name in or leave the duel out"
+            )
     if cells.dtype.kind == "O" and cells.size and all(is_whole(cell) for cell in cells.ravel()):
         cells = cells.astype(np.int64)
     if cells.ndim == 2 and cells.shape[1] == 2 and not len(cells):

@@ -237,7 +237,19 @@ def _levels(
             if is_missing(cell):
                 raise _missing(what, cell, i, name)
         found |= {_text(cell) for cell in column}
-    return sorted(found)
+    levels = sorted(found)
+    folded: dict[str, str] = {}
+    for level in levels:
+        other = folded.setdefault(level.lower(), level)
+        if other != level:
+            warnings.warn(
+                f"column '{name}' of {cells[0][0]}: '{other}' and '{level}' differ in case only and are two "
+                "categories: correct the data if they are one",
+                UserWarning,
+                stacklevel=4,
+            )
+            break
+    return levels
 
 
 def _is_text(cells: np.ndarray) -> bool:

@@ -149,9 +149,15 @@ def _code(cells: np.ndarray, name: str, levels: list[str] | None, what: str) -> 
     for i, cell in enumerate(cells):
         if is_missing(cell):
             raise _missing(what, cell, i, name)
-        if _text(cell) not in levels:
+        if _level(cell, levels) not in levels:
             raise ValueError(f"{name} is '{cell}' in {what}, which no study has: they have {_listed(levels)}")
-    return np.array([levels.index(_text(cell)) for cell in cells], dtype=np.float64)
+    return np.array([levels.index(_level(cell, levels)) for cell in cells], dtype=np.float64)
+
+
+def _level(cell: Any, levels: list[str]) -> str:
+    """A cell as the name of a level; 0 and 1 name truth values, too."""
+    text = _text(cell)
+    return {"0": "False", "1": "True"}.get(text, text) if levels == ["False", "True"] else text
 
 
 def cells_of(rows: Rows) -> dict[str, np.ndarray]:

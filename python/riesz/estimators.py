@@ -47,7 +47,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from . import _core
 from . import kernels as rk
-from ._data import as_cells, as_numbers, collected, dense, is_whole, names_of, numbered, row_parts
+from ._data import as_cells, as_numbers, collected, dense, is_missing, is_whole, names_of, numbered, row_parts
 from ._expansion import Expansion, spread
 from ._imported import Read, with_class_sums
 from ._samples import column_units, read_categories, warn_of_numbers
@@ -213,9 +213,9 @@ def _rows(estimator: Any, X: Any) -> np.ndarray:
 
 
 def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
-    """scikit-learn's
-    ``validate_data`` of rows to fit to. Columns of categories become codes of ``estimator._levels``."""
-    X = collected(X)
+    """Validates rows and targets to fit to, as scikit-learn's ``validate_data`` does. Columns of categories
+    become codes of ``estimator._levels``."""
+    X, y = collected(X), _checked_targets(y)
     found = read_categories(X, estimator.columns)
     estimator._levels = None if found is None else found.levels
     estimator._units = [] if found is None else column_units(X, found, "X")
@@ -230,6 +230,35 @@ def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, 
     validate_data(estimator, X, skip_check_array=True)
     rows, y = check_X_y(found.numbers, y, dtype=np.float64, estimator=estimator, **how)
     return rows, np.asarray(y, dtype=np.float64) if how.get("y_numeric") else y
+
+
+def _checked_targets(y: Any) -> Any:
+    """Refuses targets that are dates, masked or missing; an object array of truth values becomes one of type
+    bool."""
+    if np.ma.is_masked(y):
+        raise ValueError("y has masked cells, whose values would be learnt: leave their rows out")
+    cells = np.asarray(y)
+    kinds = {cells.dtype.kind, getattr(getattr(y, "dtype", None), "kind", "")}
+    if kinds & {"m", "M"} or _is_dates(cells):
+        raise ValueError(
+            "y holds dates or times: write them as numbers, days since some date for example, or as text if "
+            "they are classes"
+        )
+    if cells.dtype.kind != "O" or y is None:
+        return y
+    flat = cells.ravel()
+    gone = next((i for i, cell in enumerate(flat) if is_missing(cell)), None)
+    if gone is not None:
+        row = gone // max(1, len(flat) // max(1, len(cells)))
+        raise ValueError(f"y is {flat[gone]} in row {row} (from 0): fill the value in or remove the row")
+    return cells.astype(bool) if all(isinstance(cell, (bool, np.bool_)) for cell in flat) else y
+
+
+def _is_dates(cells: np.ndarray) -> bool:
+    """Whether the first cell of an object array is a date, a time or a duration."""
+    if cells.dtype.kind != "O" or not cells.size:
+        return False
+    return isinstance(cells.ravel()[0], (datetime.date, datetime.time, datetime.timedelta))
 
 
 def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:

@@ -204,3 +204,46 @@ def test_units_of_the_training_data_are_kept(frame):
             np.testing.assert_array_equal(predict(plain), expected)
     with pytest.raises(ValueError, match="the model was fitted to numbers without a unit"):
         riesz.SVR().fit(plain, y).expansion_.predict(kilograms)
+
+
+@pytest.mark.parametrize(
+    "estimator", [riesz.KernelRidge, riesz.SVR, riesz.SVC, riesz.GaussianProcessRegressor]
+)
+def test_targets_that_are_no_values_are_refused(frame, estimator):
+    X = frame[["a", "b"]].to_numpy()
+    dates = pd.date_range("2024-01-01", periods=60)
+    for y in (dates, pd.Series(dates), dates - dates[0], np.array(dates.date)):
+        with pytest.raises(ValueError, match="y holds dates or times"):
+            estimator().fit(X, y)
+    masked = np.ma.masked_greater(np.arange(60) % 7, 5)
+    with pytest.raises(ValueError, match="y has masked cells"):
+        estimator().fit(X, masked)
+
+
+def test_classes_with_missing_values_and_truth_values_of_any_type(frame):
+    X = frame[["a", "b"]].to_numpy()
+    names = np.array(["x", "y"] * 30, dtype=object)
+    for gone in (None, float("nan"), pd.NA):
+        y = names.copy()
+        y[3] = gone
+        with pytest.raises(ValueError, match=r"y is .* in row 3 \(from 0\)"):
+            riesz.SVC().fit(X, y)
+    truth = np.array([True, False] * 30, dtype=object)
+    np.testing.assert_array_equal(
+        riesz.SVC().fit(X, truth).predict(X), riesz.SVC().fit(X, truth.astype(bool)).predict(X)
+    )
+
+
+def test_effects_of_truth_values_are_asked_for_by_numbers():
+    rng = np.random.default_rng(0)
+    age = rng.normal(size=80)
+    treated = age + rng.normal(size=80) > 0
+    data = pd.DataFrame({"age": age, "treated": treated, "y": age - 2 * treated})
+    graph = "age -> treated; age -> y; treated -> y"
+    model = riesz.CausalEffect(graph, treatment="treated", outcome="y", draws=0).fit(data)
+    assert model.effect(1, baseline=0).mean == model.effect(True, baseline=False).mean
+
+
+def test_duels_name_their_items():
+    with pytest.raises(ValueError, match=r"duels name no item in row 1 \(from 0\)"):
+        riesz.PreferenceClassifier("bradley_terry").fit(None, [("a", "b"), ("b", None), ("b", "a")])

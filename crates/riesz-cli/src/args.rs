@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use riesz::Table;
 use riesz::format::model::SavedModel;
 
-pub use cause::{CauseArgs, graph_of, read_graph};
+pub use cause::{CauseArgs, graph_of};
 pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
 pub use settings::{OfModel, Protected, SettingArgs};

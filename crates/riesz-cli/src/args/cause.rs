@@ -78,7 +78,7 @@ fn differing(given: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<S
 }
 
 /// The graph in a file.
-pub fn read_graph(path: &Path) -> Result<Graph> {
+fn read_graph(path: &Path) -> Result<Graph> {
     let name = name_of(path);
     let text = String::from_utf8(read_file(path)?).map_err(|_| {
         Failure::input(format!(

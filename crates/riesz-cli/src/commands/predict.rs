@@ -182,14 +182,24 @@ fn layout(model: &Expansion, found: &Prediction, std: bool) -> Result<(Vec<Strin
     }
     match (&found.probabilities, std) {
         (Some(_), _) => names.extend(model.classes.iter().map(|c| format!("p({c})"))),
-        (None, false) => names.extend(model.output_names.iter().cloned()),
-        (None, true) => names.extend(model.output_names.iter().flat_map(|o| [o.clone(), format!("{o}_std")])),
+        (None, false) => names.extend(model.output_names.iter().map(output_title)),
+        (None, true) => {
+            names.extend(model.output_names.iter().flat_map(|o| [output_title(o), format!("{o}_std")]))
+        }
     }
     if let Some(twice) = names.iter().enumerate().find(|(k, name)| std && names[..*k].contains(name)) {
         return Err(riesz::Error::DuplicateName { name: twice.1.clone() }.into());
     }
     cells.resize_with(names.len(), || Cells::Numbers(Vec::new()));
     Ok((names, cells))
+}
+
+/// The column of an output, which is not called like the columns of row numbers and classes.
+fn output_title(output: &String) -> String {
+    match output.as_str() {
+        "row" | "class" => format!("predicted {output}"),
+        _ => output.clone(),
+    }
 }
 
 /// Adds row `i` of a chunk that begins with row `first` of the table.

@@ -69,7 +69,7 @@ pub struct Outcomes {
 
 /// The outcomes that a column may hold, for messages and help.
 pub const OUTCOME_WORDS: &str = "left, right or tie; win, loss or draw; W, L or D; home, away or draw; \
-    H, A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; \
+    H, A or D; model_a, model_b or tie (also assistant_a, response_1, player_1 and the like); A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; \
     1, 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name";
 
 /// Words for a tie in every vocabulary.
@@ -89,17 +89,70 @@ struct Vocabulary {
 
 /// Words that mean the same in every column. Numbers from 0 to 1 and scores are read beside them.
 const WORDS: Vocabulary = Vocabulary {
-    left: &["left", "first", "win", "won", "home", "white", "model a", "true", "yes"],
-    right: &["right", "second", "loss", "lose", "lost", "away", "black", "model b", "false", "no"],
-    tie: &[],
+    left: &[
+        "left",
+        "first",
+        "win",
+        "won",
+        "home",
+        "white",
+        "true",
+        "yes",
+        "model a",
+        "model 1",
+        "assistant a",
+        "response a",
+        "response 1",
+        "answer a",
+        "option a",
+        "candidate a",
+        "player 1",
+        "team 1",
+        "team a",
+        "a>b",
+        "a>>b",
+        ">",
+    ],
+    right: &[
+        "right",
+        "second",
+        "loss",
+        "lose",
+        "lost",
+        "away",
+        "black",
+        "false",
+        "no",
+        "model b",
+        "model 2",
+        "assistant b",
+        "response b",
+        "response 2",
+        "answer b",
+        "option b",
+        "candidate b",
+        "player 2",
+        "team 2",
+        "team b",
+        "b>a",
+        "b>>a",
+        "a<b",
+        "a<<b",
+        "<",
+    ],
+    tie: &["a=b", "b=a", "="],
 };
 
 /// Words whose meaning depends on the others of their column.
-const LETTERS: [Vocabulary; 4] = [
+const LETTERS: [Vocabulary; 7] = [
     Vocabulary { left: &["w"], right: &["l"], tie: &["d", "t"] },
     Vocabulary { left: &["l"], right: &["r"], tie: &["t"] },
     Vocabulary { left: &["h"], right: &["a"], tie: &["d"] },
     Vocabulary { left: &["a"], right: &["b"], tie: &["t", "c"] },
+    Vocabulary { left: &["+"], right: &["-"], tie: &["="] },
+    // French and German: victoire, nul, défaite; Sieg, unentschieden, Niederlage.
+    Vocabulary { left: &["v"], right: &["d"], tie: &["n"] },
+    Vocabulary { left: &["s"], right: &["n"], tie: &["u"] },
 ];
 
 /// Numbers that are codes of an outcome, where they are not all from 0 to 1.
@@ -315,8 +368,8 @@ fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) 
     let mut readings = vec![by(&by_word)];
     readings.extend(LETTERS.iter().map(|own| by(&|word| own.read(word))));
     // Numbers from 0 to 1 are shares of a win; others may be codes. Of 1 and 2 alone nobody knows which side
-    // they stand for: only an X for a tie says that they are the codes of football.
-    let football = plain.iter().flatten().any(|word| word == "x");
+    // they stand for: only an X or another word for a tie says that they are codes of sides.
+    let football = plain.iter().flatten().any(|word| word == "x" || TIE.contains(&word.as_str()));
     let codes = CODES.iter().filter(|own| own.tie != ["x"] || football);
     if !whole(&readings[0]) {
         readings.extend(codes.map(|own| by(&|word| own.read(&code(word)))));

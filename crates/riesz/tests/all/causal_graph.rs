@@ -302,6 +302,37 @@ fn all_forms_say_the_same() {
 }
 
 #[test]
+fn tables_of_edges_ports_and_default_directions_are_read() {
+    let expected = Graph::parse("Z -> X; Z -> Y; X -> Y").unwrap();
+    let edges = |graph: &Graph| {
+        let mut edges: Vec<String> = graph.arrows().iter().map(|(a, b)| format!("{a} -> {b}")).collect();
+        edges.sort_unstable();
+        edges
+    };
+    for text in [
+        "from,to\nZ,X\nZ,Y\nX,Y\n",
+        "Source;Target\r\nZ;X\r\nZ;Y\r\nX;Y\r\n",
+        "digraph { Z:n -> X:s; Z:e:w -> \"Y\":s [label=\"a:b\"]; X -> Y }",
+        "digraph { edge [dir=back]; X -> Z; Y -> Z; Y -> X }",
+        "graph TD\n Z --> X\n Z --> Y\n X --> Y\n",
+        r#"{"directed": true, "nodes": [{"id": 0, "label": "Z"}, {"id": 1, "label": "X"}, {"id": 2, "name": "Y"}],
+            "links": [{"source": 0, "target": 1}, {"source": 0, "target": 2}, {"source": 1, "target": 2}]}"#,
+    ] {
+        assert_eq!(edges(&Graph::parse(text).unwrap()), edges(&expected), "{text}");
+    }
+    for (text, sentence) in [
+        ("Z,X\nZ,Y\nX,Y\n", "write 'from,to' above them"),
+        ("Z -> X, Z -> Y, X -> Y", "a comma between two arrows"),
+        ("Z -> X, W -> Y", "a comma between two arrows"),
+        ("from,to\nZ,X\nZ\n", "two names are needed"),
+    ] {
+        assert!(Graph::parse(text).unwrap_err().to_string().contains(sentence), "{text}");
+    }
+    // A list is no edge, and in braces it is one end of several edges.
+    assert!(Graph::parse("a -> b, c").is_ok() && Graph::parse("a -> {b, c} -> d").is_ok());
+}
+
+#[test]
 fn what_is_no_graph_is_told_with_its_line() {
     let told = |text: &str| Graph::parse(text).unwrap_err().to_string();
     for (text, expected) in [

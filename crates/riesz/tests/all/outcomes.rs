@@ -33,6 +33,14 @@ fn every_vocabulary_is_read() {
         ["3:1", "0 - 2", "2-2"],
         ["true", "FALSE", "tie"],
         ["win", "0", "draw"],
+        ["1", "2", "tie"],
+        ["assistant_a", "assistant_b", "tie"],
+        ["response_1", "response_2", "tie"],
+        [">", "<", "="],
+        ["+", "-", "="],
+        ["A>>B", "B>A", "A=B"],
+        ["V", "D", "N"],
+        ["S", "N", "U"],
     ] {
         let found = read(&cells).unwrap_or_else(|e| panic!("{cells:?}: {e}"));
         assert_eq!(found.outcome, [1.0, 0.0, 0.5], "{cells:?}");

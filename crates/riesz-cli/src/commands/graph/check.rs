@@ -7,7 +7,7 @@ use riesz::causal::{How, Identification, identify};
 use riesz::explanation::Fact;
 use serde_json::{Value, json};
 
-use crate::args::{CauseArgs, Global, TableArgs, read_graph};
+use crate::args::{CauseArgs, Global, TableArgs, graph_of};
 use crate::console::{Console, aligned, printable};
 use crate::failure::Result;
 use crate::io::names::listed_columns;
@@ -34,9 +34,9 @@ another formula: the formula is shown, and riesz does not estimate it. Not ident
 with the hidden common causes in the way, a path that is open, what would help, and an instrument if
 there is one.")]
 pub struct Args {
-    /// File with the graph; '-' is standard input
+    /// The graph: a file, '-' for standard input, or the text itself, 'age -> dose; dose -> size'
     #[arg(value_hint = ValueHint::FilePath)]
-    pub graph: PathBuf,
+    pub graph: String,
     /// Columns of a study; once for each study, in order [default: one study of all variables that the graph
     /// does not declare latent]
     #[arg(long, value_name = "NAME,…", conflicts_with = "studies")]
@@ -58,7 +58,7 @@ pub struct Args {
 /// Reads the graph, asks, and tells.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
-    let graph = read_graph(&args.graph)?;
+    let graph = graph_of(&args.graph)?;
     graph.note().iter().for_each(|note| console.warn(note));
     let known = graph.variables();
     let studies = if args.studies.is_empty() && args.measured.is_empty() {

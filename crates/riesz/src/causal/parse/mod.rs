@@ -3,6 +3,7 @@
 mod adjacency;
 mod bif;
 mod bnlearn;
+mod edge_list;
 mod gml;
 mod lavaan;
 mod node_link;
@@ -33,7 +34,7 @@ struct Format {
 }
 
 /// The formats, in the order in which they are tried; the last takes every text.
-const FORMATS: [Format; 8] = [
+const FORMATS: [Format; 9] = [
     Format { recognises: node_link::recognises, read: node_link::read },
     Format { recognises: bnlearn::recognises, read: bnlearn::read },
     Format { recognises: gml::recognises, read: gml::read },
@@ -41,6 +42,7 @@ const FORMATS: [Format; 8] = [
     Format { recognises: tetrad::recognises, read: tetrad::read },
     Format { recognises: lavaan::recognises, read: lavaan::read },
     Format { recognises: adjacency::recognises, read: adjacency::read },
+    Format { recognises: edge_list::recognises, read: edge_list::read },
     Format { recognises: |_| true, read: plain::read },
 ];
 

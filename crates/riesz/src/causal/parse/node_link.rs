@@ -58,14 +58,23 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
         return wrong(FORMAT, 1, problem);
     }
     let mut found = Parsed::default();
+    // The id of each node by which edges name it.
+    let mut ids: Vec<String> = Vec::new();
     for (i, node) in nodes.iter().enumerate() {
         let own = node.as_object().map(attributes);
-        let name = own
+        let id = own
             .as_ref()
             .map_or_else(|| text(node), |own| own.get("id").or(own.get("name")).map(String::from));
-        let Some(name) = name else {
+        let Some(id) = id else {
             return wrong(FORMAT, 1, format!("node {} has no \"id\": give each node a name", i + 1));
         };
+        // A number is no name where there is one beside it.
+        let label = own.as_ref().and_then(|own| own.get("label").or(own.get("name")));
+        let name = match label {
+            Some(label) if id.parse::<u64>().is_ok() => label.to_string(),
+            _ => id.clone(),
+        };
+        ids.push(id);
         if found.variables.contains(&name) {
             return wrong(FORMAT, 1, format!("two nodes are called '{name}': give each its own id"));
         }
@@ -84,7 +93,8 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
                 .get(key)
                 .and_then(Value::as_u64)
                 .and_then(|k| found.variables.get(usize::try_from(k).ok()?));
-            match found.variables.iter().find(|name| **name == id).or(place) {
+            let by_id = ids.iter().position(|known| *known == id).map(|k| &found.variables[k]);
+            match by_id.or(place) {
                 Some(name) => Ok(name.clone()),
                 None => {
                     wrong(FORMAT, 1, format!("edge {} has the {key} '{id}', which is no node's id", i + 1))

@@ -59,8 +59,10 @@ const OTHERS: [&str; 4] = ["network", "variable", "creator", "version"];
 const KINDS: [&str; 5] = ["digraph", "dag", "graph", "mag", "pdag"];
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
-    let tokens = Tokens::of(text)?;
-    let mut reader = Reader { tokens, at: 0, braces: false, found: Parsed::default() };
+    let without_ports = is_dot(text).then(|| without_ports(text));
+    let tokens = Tokens::of(without_ports.as_deref().unwrap_or(text))?;
+    let mut reader =
+        Reader { tokens, at: 0, braces: false, default_direction: None, found: Parsed::default() };
     reader.all()?;
     Ok(reader.found)
 }
@@ -147,10 +149,49 @@ fn in_quotes(text: &str, line: usize) -> Result<(String, usize)> {
     wrong(line, "a quote has no end: close the name with \"")
 }
 
+/// Whether a text begins like a graph in DOT.
+fn is_dot(text: &str) -> bool {
+    let start = text.trim_start().to_lowercase();
+    start.trim_start_matches("strict").trim_start().starts_with("digraph")
+}
+
+/// A graph in DOT without the ports of its edges, `Z:n -> X:s`, which say where arrows are drawn.
+fn without_ports(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut quoted, mut brackets, mut port) = (false, 0, false);
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        if c == '"' && !port {
+            quoted = !quoted;
+        }
+        match c {
+            '[' if !quoted => brackets += 1,
+            ']' if !quoted => brackets -= 1,
+            _ => {}
+        }
+        if c == ':' && !quoted && brackets == 0 {
+            port = true;
+            characters.next_if(|next| *next == '"');
+            continue;
+        }
+        if port && (c.is_alphanumeric() || c == '_' || c == '"') {
+            continue;
+        }
+        port = false;
+        out.push(c);
+        if quoted && c == '\\' {
+            out.extend(characters.next());
+        }
+    }
+    out
+}
+
 struct Reader {
     tokens: Tokens,
     at: usize,
     braces: bool,
+    /// The direction of edges that state none, `edge [dir=back]` in DOT.
+    default_direction: Option<String>,
     found: Parsed,
 }
 
@@ -211,6 +252,14 @@ impl Reader {
             Some((Token::Name(name), _)) => Some(name.to_lowercase()),
             _ => None,
         };
+        // Mermaid begins with the direction in which the graph is drawn.
+        let mermaid = matches!(word(self.at).as_deref(), Some("graph" | "flowchart"))
+            && matches!(word(self.at + 1).as_deref(), Some("td" | "tb" | "bt" | "lr" | "rl"))
+            && matches!(self.tokens.0.get(self.at + 2), Some((Token::End, _)));
+        if mermaid {
+            self.at += 3;
+            return Ok(());
+        }
         let strict = usize::from(word(self.at).as_deref() == Some("strict"));
         let Some(kind) = word(self.at + strict).filter(|kind| KINDS.contains(&kind.as_str())) else {
             return Ok(());
@@ -245,11 +294,22 @@ impl Reader {
                 return self.name("a value").map(drop);
             }
             if sets && next == Some(&Token::Sign('[')) {
+                let of_edges = word == "edge";
                 self.at += 1;
-                return self.attributes().map(drop);
+                let attributes = self.attributes()?;
+                let direction = attributes.into_iter().find(|(name, _)| name == "dir");
+                if let (true, Some((_, direction))) = (of_edges, direction) {
+                    self.default_direction = direction;
+                }
+                return Ok(());
             }
         }
+        // Whether each group is a list between commas without braces.
+        let is_list =
+            |group: &Vec<String>, start: &Option<Token>| group.len() > 1 && *start != Some(Token::Sign('{'));
+        let start = self.peek().cloned();
         let mut groups = vec![self.group()?];
+        let mut listed = vec![is_list(&groups[0], &start)];
         let mut arrows = Vec::new();
         loop {
             let back = self.at;
@@ -261,9 +321,25 @@ impl Reader {
             self.at += 1;
             self.skip_blanks();
             arrows.push(arrow);
-            groups.push(self.group()?);
+            let start = self.peek().cloned();
+            let group = self.group()?;
+            listed.push(is_list(&group, &start));
+            groups.push(group);
         }
-        let attributes = if self.peek() == Some(&Token::Sign('[')) { self.attributes()? } else { Vec::new() };
+        let mut attributes =
+            if self.peek() == Some(&Token::Sign('[')) { self.attributes()? } else { Vec::new() };
+        if let (Some(direction), false) =
+            (&self.default_direction, attributes.iter().any(|(name, _)| name == "dir"))
+        {
+            attributes.push(("dir".into(), Some(direction.clone())));
+        }
+        if !self.braces && arrows.len() > 1 && listed[1..arrows.len()].contains(&true) {
+            return wrong(
+                line,
+                "a comma between two arrows could separate names or edges: end each edge with ';' or a new line, or put \
+                 the names in braces, {a b}",
+            );
+        }
         let says = |name: &str, value: Option<&str>| {
             attributes.iter().any(|(own, v)| own == name && (value.is_none() || v.as_deref() == value))
         };

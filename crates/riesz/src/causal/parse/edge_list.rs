@@ -1,0 +1,58 @@
+//! A table of edges: a first line with the names of two columns, `from,to`, and an edge in each further line.
+
+use super::{Parsed, wrong};
+use crate::error::Result;
+
+const FORMAT: &str = "edge list";
+
+/// Names of the two columns, each for a cause and an effect.
+const TITLES: [(&str, &str); 6] = [
+    ("from", "to"),
+    ("source", "target"),
+    ("parent", "child"),
+    ("cause", "effect"),
+    ("tail", "head"),
+    ("u", "v"),
+];
+
+/// The two cells of a line; `None` if it has another number of them, or signs that belong to other formats.
+fn cells(line: &str) -> Option<(&str, &str)> {
+    let (a, b) = line.trim().split_once([',', ';', '\t'])?;
+    let clean =
+        |cell: &str| !cell.is_empty() && !cell.contains([',', ';', '\t', '<', '>', '=', '{', '}', '[', '~']);
+    let (a, b) = (a.trim().trim_matches('"'), b.trim().trim_matches('"'));
+    (clean(a) && clean(b) && !a.contains("->") && !b.contains("->")).then_some((a, b))
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim().is_empty())
+}
+
+fn has_titles(text: &str) -> bool {
+    lines(text).next().and_then(cells).is_some_and(|(a, b)| {
+        TITLES.iter().any(|(from, to)| a.eq_ignore_ascii_case(from) && b.eq_ignore_ascii_case(to))
+    })
+}
+
+pub(super) fn recognises(text: &str) -> bool {
+    has_titles(text) || lines(text).count() > 1 && lines(text).all(|line| cells(line).is_some())
+}
+
+pub(super) fn read(text: &str) -> Result<Parsed> {
+    if !has_titles(text) {
+        return wrong(
+            FORMAT,
+            1,
+            "each line holds two names and no arrow: write 'from,to' above them if these are edges, or arrows, \
+             a -> b",
+        );
+    }
+    let mut found = Parsed::default();
+    for (i, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {
+        let Some((from, to)) = cells(line) else {
+            return wrong(FORMAT, i + 1, "two names are needed, of a cause and an effect");
+        };
+        found.edge(from, to, false);
+    }
+    Ok(found)
+}
