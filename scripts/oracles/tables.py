@@ -236,7 +236,7 @@ def record_tables():
     large = categories("1", "9007199254740993", remark="2^53")
     types = '{"a": true, "b": 9007199254740993}\n{"a": false, "b": 1}\n'
     table("types.jsonl", types, a=categories("false", "true"), b=large)
-    bad("nested.jsonl", '{"a": [1, 2]}\n', "row 1 of column 'a' holds a list or an object")
+    bad("nested.jsonl", '{"a": [1, 2]}\n', "row 1 of column 'a' holds a list")
     bad("twice.jsonl", '{"a": 1, "a": 2}\n', "is there twice")
     bad("broken.jsonl", '{"a": 1}\n{"a": \n', "cannot read")
     bad("scalars.json", "[1, 2]", "as JSON")
@@ -419,10 +419,14 @@ def reported_tables():
     table("excel-separator.csv", "sep=;\na;b\n1;x\n2;y\n", a=numbers(1, 2), b=categories("x", "y"))
     bad("blank-before-quotes.csv", '"a", "b"\n"1", "x"\n', "a blank stands before the quotation mark")
     table("marked.json", "\ufeff" + '[{"a": 1}, {"a": 2}]', a=numbers(1, 2))
+    nested = '{"a": 1, "b": {"c": 2, "d": [3]}}\n{"a": 2, "b": {"c": 4, "d": []}}\n'
+    table(
+        "objects.jsonl", nested, **{"a": numbers(1, 2), "b.c": numbers(2, 4), "b.d": refused("holds a list")}
+    )
     table("nan.json", '[{"a": 1}, {"a": NaN}, {"a": 3}]', a=numbers(1, 3, missing=1))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("plain.csv", "a\n1\n")
+        archive.writestr(zipfile.ZipInfo("plain.csv"), "a\n1\n")
     bad("plain.zip", out.getvalue(), "is a zip archive: unpack it")
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:

@@ -247,12 +247,14 @@ fn tables(
             [true, ..] if texts.iter().all(|text| *text) => categorical.push(feature.clone()),
             [first, second] if first != second => {
                 let (text, numbers) = if first { (samples[0], samples[1]) } else { (samples[1], samples[0]) };
-                return Err(Failure::input(format!(
-                    "column '{feature}' holds numbers in {} and text in {}: correct one of them, or give {}",
+                note_once(&format!(
+                    "warning: column '{feature}' holds numbers in {} and text in {}, so its numbers are compared as \
+                     categories: correct one of them, or give {}",
                     numbers.name,
                     text.name,
                     FRONT_END.choice(feature, "text")
-                )));
+                ));
+                categorical.push(feature.clone());
             }
             _ => check_units(samples, feature)?,
         }

@@ -247,10 +247,11 @@ impl TableFile {
     ) -> Result<(Box<dyn TableReader>, Format)> {
         let marked = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
         let zeros = head.iter().filter(|byte| **byte == 0).count();
-        if self.options.encoding.is_none() && head.len() > 4 && 10 * zeros >= 7 * head.len() {
-            return Err(Failure::input(format!(
-                "{name} seems to be UTF-32 or no text at all: write it as UTF-8"
-            )));
+        let of_four = |zero: std::ops::Range<usize>| {
+            head.len() >= 8 && head.chunks_exact(4).all(|c| c[zero.clone()] == [0, 0, 0] && c != [0; 4])
+        };
+        if self.options.encoding.is_none() && (of_four(1..4) || of_four(0..3)) {
+            return Err(Failure::input(format!("{name} seems to be UTF-32: write it as UTF-8")));
         }
         if !marked && self.options.encoding.is_none() && head.len() > 4 && 4 * zeros >= head.len() {
             return Err(Failure::input(format!(

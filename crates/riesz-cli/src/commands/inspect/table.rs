@@ -67,6 +67,8 @@ impl TableContents {
         let columns = match (Columns::read(rows, &header), reopen) {
             (Ok(columns), _) => columns,
             (Err(failure), None) => return Err(failure),
+            // A text file that cannot be read is damaged as a whole.
+            (Err(failure), Some(_)) if format == "CSV" => return Err(failure),
             (Err(failure), Some(reopen)) => return Self::read_each(&header, format, reopen, failure),
         };
         let each = header.iter().map(|name| contents(&columns, name)).collect::<Result<_>>()?;
