@@ -783,8 +783,10 @@ def test_rows_of_weight_zero_are_left_out_with_a_warning():
     expected = given().fit(ROWS.drop(index=4), BAGS, **fit)
     np.testing.assert_array_equal(model.predict(PLACES), expected.predict(PLACES))
     with pytest.warns(UserWarning, match="1 of 27 rows whose weight is 0 were left out"):
-        values = model.explain_bags(ROWS[["rain"]], empty).values
-    np.testing.assert_array_equal(values, model.explain_bags(ROWS[["rain"]], ROWS.drop(index=4)).values)
+        values = model.explain_bags(ROWS[["rain", "height"]], empty).values
+    np.testing.assert_array_equal(
+        values, model.explain_bags(ROWS[["rain", "height"]], ROWS.drop(index=4)).values
+    )
     # A message names the row of the table as it was given, without counting the rows left out.
     holed = empty.assign(rain=ROWS.rain.where(ROWS.index != 6))
     with pytest.warns(UserWarning), pytest.raises(ValueError, match="in row 6 \\(from 0\\) of column 'rain'"):
