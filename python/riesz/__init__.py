@@ -24,7 +24,7 @@ from ._global import SageValues, SobolIndices, sage_values, sobol_indices
 from ._indices import Semivalue
 from ._multiplicative import odds
 from ._protection_path import ProtectionPath, protection_path
-from ._top import TopInteractions
+from ._top_interactions import TopInteractions
 from .games import Baseline, Functional, Interventional, MarginalProduct, Observational
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from . import _core
 from . import kernels as rk
-from ._data import _listed, as_numbers, collected, is_missing, names_of, numbered, picked
-from ._meetings import _first
-from ._samples import ColumnTypes, Rows, _columns, _text, check_column_types, read_categories
+from ._duel_contexts import _first
+from ._table_columns import ColumnTypes, Rows, _columns, _text, check_column_types, read_categories
+from ._validation import _listed, as_numbers, collected, is_missing, names_of, numbered, picked
 from .estimators import _count
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._core import UnsupportedModelError
-from ._imported import Owner
+from ._model_loading import Owner
 
 #: What is explained of a model of logarithms.
 LOG_MEAN = (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from . import _core, plots
-from ._data import as_cells, is_whole, names_of
 from ._explainer import Explainer
 from ._global import asked
-from ._players import Groups
+from ._player_groups import Groups
+from ._validation import as_cells, is_whole, names_of
 
 __all__ = ["Component", "FunctionalANOVA", "functional_anova"]
 

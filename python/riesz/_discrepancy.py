@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from . import _core, plots
-from ._data import is_whole, threads_of
 from ._explanation import Explanation
-from ._players import Groups, players_of
-from ._samples import Rows, read, read_both
+from ._player_groups import Groups, players_of
+from ._table_columns import Rows, read, read_both
+from ._validation import is_whole, threads_of
 from .kernels import Kernel, _from_json
 
 __all__ = ["Beyond", "OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_cells, as_numbers, collected, is_whole, names_of
 from ._expansion import Expansion
 from ._explanation import Explanation
+from ._validation import as_cells, as_numbers, collected, is_whole, names_of
 
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
 

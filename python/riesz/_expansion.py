@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_numbers, collected, is_sparse, names_of, numbered, picked, row_parts
+from ._validation import as_numbers, collected, is_sparse, names_of, numbered, picked, row_parts
 from .kernels import Kernel, described
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
-from ._asking import Columns, estimated
-from ._data import _listed
+from ._causal_query import Columns, estimated
 from ._effect import CausalEstimate
-from ._samples import Rows
-from ._studies import cells_of
+from ._study_tables import cells_of
 from ._suggestions import Choice, Suggestions, Trials, by_treatment, no_trials, suggested, with_trials
+from ._table_columns import Rows
+from ._validation import _listed
 
 if TYPE_CHECKING:
     from typing_extensions import Self

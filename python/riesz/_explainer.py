@@ -14,18 +14,27 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._black_box import kernel_shap_values, permutation_estimates, reference_rows
 from ._core import UnsupportedModelError
-from ._data import as_cells, check_columns, collected, is_numbered, is_whole, names_of, numbered, threads_of
 from ._expansion import Expansion
 from ._explanation import Explanation, Kept, joined, mixed
-from ._imported import Imported, Part, card_of, compare, some_rows, user_names
+from ._model_loading import Imported, Part, card_of, compare, some_rows, user_names
 from ._multiplicative import is_multiplicative, read_multiplicative
-from ._players import Groups, model_players, named_unions, players_of, unions_among
+from ._player_groups import Groups, model_players, named_unions, players_of, unions_among
 from ._predictions import class_names, log_odds
-from ._sampled import kernel_shap_values, permutation_estimates, reference_rows
 from ._texts import Texts, explain_texts, texts_of
-from ._top import TopInteractions
+from ._top_interactions import TopInteractions
 from ._torch import is_torch, read_torch
+from ._validation import (
+    as_cells,
+    check_columns,
+    collected,
+    is_numbered,
+    is_whole,
+    names_of,
+    numbered,
+    threads_of,
+)
 from .games import Game, game_of, settings_of
 
 #: Coalitions, and the standard error to reach, if there is one.

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_numbers, is_missing, is_whole
 from ._expansion import write
+from ._validation import as_numbers, is_missing, is_whole
 
 #: How the name of a column of :attr:`Explanation.data` ends whose numbers are those of a duel's left item
 #: less the right one's.

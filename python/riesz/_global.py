@@ -9,11 +9,11 @@ import numpy as np
 
 from . import _core, plots
 from ._core import UnsupportedModelError
-from ._data import is_whole
 from ._explainer import Explainer
 from ._explanation import Explanation
-from ._imported import Part
-from ._players import Groups, model_players
+from ._model_loading import Part
+from ._player_groups import Groups, model_players
+from ._validation import is_whole
 
 __all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
 

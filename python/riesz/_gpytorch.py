@@ -18,9 +18,8 @@ import numpy as np
 from . import _botorch
 from . import kernels as rk
 from ._core import UnsupportedModelError
-from ._data import as_numbers, numbered
 from ._expansion import Expansion
-from ._imported import (
+from ._model_loading import (
     SINGLE_TOLERANCE,
     TOLERANCE,
     Block,
@@ -31,7 +30,8 @@ from ._imported import (
     mapped,
     moved_rows,
 )
-from ._tensors import evaluated, posterior_mean, tensor_of
+from ._tensor_arrays import evaluated, posterior_mean, tensor_of
+from ._validation import as_numbers, numbered
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ._core import UnsupportedModelError
-from ._data import as_cells
 from ._expansion import Expansion
-from ._imported import Imported, Part, Read, compare, expansion_of, imported_of, names_in
+from ._model_loading import Imported, Part, Read, compare, expansion_of, imported_of, names_in
 from ._predictions import read_predictions
+from ._validation import as_cells
 from .kernels import ExponentialDotProduct
 
 

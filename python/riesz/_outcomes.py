@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import is_missing
-from ._meetings import column_of, pairs_of
-from ._samples import _text
+from ._duel_contexts import column_of, pairs_of
+from ._table_columns import _text
+from ._validation import is_missing
 
 
 @dataclass(frozen=True)

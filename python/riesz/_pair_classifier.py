@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ._meetings import pairs_of, rows_of
+from ._duel_contexts import pairs_of, rows_of
 from ._outcomes import read_outcomes
 
 

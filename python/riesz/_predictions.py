@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ._core import UnsupportedModelError
-from ._data import names_of, numbered
-from ._imported import Imported
+from ._model_loading import Imported
+from ._validation import names_of, numbered
 
 #: The outputs of a model: what they are, their names (empty if they have none), and the function of rows.
 Outputs = tuple[str, list[str], Callable[[Any], Any]]

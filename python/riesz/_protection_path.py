@@ -10,7 +10,7 @@ import numpy as np
 
 from . import plots
 from ._explainer import Explainer
-from ._protection import budget, players, protected_game
+from ._protected_features import budget, players, protected_game
 from .games import Observational
 
 

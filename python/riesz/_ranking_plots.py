@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._data import collected, is_whole, names_of
 from ._plot_style import DOWN, LEVELS, MUTED, _axes, _diverging, _notes
+from ._validation import collected, is_whole, names_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

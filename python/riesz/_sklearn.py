@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from . import kernels as rk
-from ._columns import owners
 from ._core import UnsupportedModelError
-from ._data import as_cells, numbered
 from ._expansion import Expansion
-from ._imported import (
+from ._model_loading import (
     CHECKED,
     Block,
     Imported,
@@ -34,8 +32,10 @@ from ._imported import (
     with_class_sums,
 )
 from ._multiplicative import bernoulli_nb, categorical_nb, counting_nb, gaussian_nb, log_linear_regressor
+from ._pipeline_columns import owners
 from ._predictions import read_predictions
 from ._sklearn_kernels import gp_kernel, pairwise_kernel
+from ._validation import as_cells, numbered
 
 
 def import_model(model: Any) -> Imported:

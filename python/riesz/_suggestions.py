@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._data import _listed, is_whole
 from ._effect import aligned, shown
-from ._samples import Rows
-from ._studies import cells_of
+from ._study_tables import cells_of
+from ._table_columns import Rows
+from ._validation import _listed, is_whole
 
 
 class Trials(NamedTuple):

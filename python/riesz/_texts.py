@@ -32,13 +32,13 @@ import numpy as np
 
 from . import _core
 from . import kernels as rk
-from ._columns import owners
 from ._core import UnsupportedModelError
-from ._data import as_cells, collected, names_of, numbered
 from ._expansion import Expansion
 from ._explanation import Explanation, _of
-from ._imported import Block, Imported, Part
+from ._model_loading import Block, Imported, Part
+from ._pipeline_columns import owners
 from ._predictions import class_names, log_odds, read_predictions
+from ._validation import as_cells, collected, names_of, numbered
 
 #: Vectorisers of scikit-learn.
 VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ._core import UnsupportedModelError
-from ._data import as_cells, as_numbers, numbered
 from ._gpytorch import read
-from ._imported import Imported
-from ._tensors import AT_ONCE, evaluated, tensor_of
+from ._model_loading import Imported
+from ._tensor_arrays import AT_ONCE, evaluated, tensor_of
+from ._validation import as_cells, as_numbers, numbered
 
 
 def is_torch(model: Any) -> bool:

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._aggregated import Component, LeftOut, left_out
+from ._aggregate_fit import Component, LeftOut, left_out
 from ._bags import (
     Asked,
     Members,
@@ -40,8 +40,8 @@ from ._bags import (
     start_mediator_kernel,
     warned,
 )
-from ._downscaled import Downscaled, draws_of, not_negative, rough
-from ._meetings import _first, check_optimizer
+from ._downscaling_base import Downscaled, draws_of, not_negative, rough
+from ._duel_contexts import _first, check_optimizer
 from .estimators import _positive
 
 __all__ = ["AggregateGaussianProcess", "LeftOut"]

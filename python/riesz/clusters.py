@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from . import _core
-from ._meetings import check_optimizer, kernel_and_items, rows_of
+from ._duel_contexts import check_optimizer, kernel_and_items, rows_of
 from ._outcomes import read_outcomes
 from .estimators import _count
 from .preference import _SHARE

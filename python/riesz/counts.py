@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._aggregated import Component, LeftOut, mixture
+from ._aggregate_fit import Component, LeftOut, mixture
 from ._bags import (
     Asked,
     Tables,
@@ -41,9 +41,9 @@ from ._bags import (
     start_mediator_kernel,
     warned,
 )
-from ._downscaled import Downscaled, draws_of, not_negative, rough
+from ._downscaling_base import Downscaled, draws_of, not_negative, rough
+from ._duel_contexts import _first, check_optimizer
 from ._expansion import Expansion, spread
-from ._meetings import _first, check_optimizer
 
 __all__ = ["AggregateCountProcess"]
 

@@ -47,10 +47,20 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from . import _core
 from . import kernels as rk
-from ._data import as_cells, as_numbers, collected, dense, is_missing, is_whole, names_of, numbered, row_parts
 from ._expansion import Expansion, spread
-from ._imported import Read, with_class_sums
-from ._samples import column_units, read_categories, warn_of_numbers
+from ._model_loading import Read, with_class_sums
+from ._table_columns import column_units, read_categories, warn_of_numbers
+from ._validation import (
+    as_cells,
+    as_numbers,
+    collected,
+    dense,
+    is_missing,
+    is_whole,
+    names_of,
+    numbered,
+    row_parts,
+)
 
 __all__ = [
     "SVC",
@@ -439,7 +449,7 @@ class _Protecting:
     """What the estimators share that can be told not to lean on some features."""
 
     def _penalty(self, kernel: str, names: list[str], X: np.ndarray):
-        from ._protection import penalty
+        from ._protected_features import penalty
 
         # A path of strengths keeps what does not change.
         path = self._on_path()

@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
-from ._data import is_whole
 from ._discrepancy import _kernels, _same_rows, hsic_test
-from ._samples import Rows, read
+from ._table_columns import Rows, read
+from ._validation import is_whole
 
 __all__ = ["SelectHSIC"]
 

@@ -45,19 +45,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
-from ._asking import Asked, Columns, estimated, on_whom, one
 from ._bags import warned
-from ._data import _listed, collected, is_whole, picked
+from ._causal_query import Asked, Columns, estimated, on_whom, one
 from ._effect import CausalEstimate
 from ._expansion import Expansion, write
 from ._experiments import Experiments, suggest_among
 from ._explainer import Explainer
 from ._explanation import Explanation, check_ending
-from ._imported import Imported, Part, weighted_sum
-from ._mediated import MediatorShares, values_through
-from ._samples import Rows
-from ._studies import cells, cells_of, coded, columns_of, read_studies
+from ._mediator_shares import MediatorShares, values_through
+from ._model_loading import Imported, Part, weighted_sum
+from ._study_tables import cells, cells_of, coded, columns_of, read_studies
 from ._suggestions import Suggestions, no_trials
+from ._table_columns import Rows
+from ._validation import _listed, collected, is_whole, picked
 from .causal import answered, asked
 from .estimators import _count
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._data import is_whole
 from ._explanation import LESS, Explanation
 from ._plot_style import DOWN, LEVELS, MUTED, NEUTRAL, UP, _axes, _diverging, _notes, _ramp, _sizes
 from ._ranking_plots import ladder, preference_matrix
+from ._validation import is_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

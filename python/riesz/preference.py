@@ -29,12 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from . import kernels as rk
-from ._abilities import ABILITIES, fit_abilities
-from ._data import as_numbers, collected, names_of
-from ._duels import NO_COVARIANCE, explain
-from ._expansion import Expansion
-from ._explanation import Explanation
-from ._meetings import (
+from ._bradley_terry import ABILITIES, fit_abilities
+from ._duel_contexts import (
     HOME,
     ID,
     UNSEEN,
@@ -52,8 +48,12 @@ from ._meetings import (
     side_by_side,
     sides,
 )
+from ._duels import NO_COVARIANCE, explain
+from ._expansion import Expansion
+from ._explanation import Explanation
 from ._outcomes import Outcomes, read_outcomes
 from ._pair_classifier import PairClassifier, pair_groups
+from ._validation import as_numbers, collected, names_of
 from .estimators import _count
 
 __all__ = ["PairClassifier", "PreferenceClassifier", "explain", "pair_groups"]

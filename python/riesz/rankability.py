@@ -24,10 +24,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
-from ._abilities import ABILITIES
-from ._meetings import HOME, ID, UNSEEN, check_optimizer, kernel_and_items, labels_of, places_of, rows_of
+from ._bradley_terry import ABILITIES
+from ._duel_contexts import HOME, ID, UNSEEN, check_optimizer, kernel_and_items, labels_of, places_of, rows_of
 from ._outcomes import read_outcomes
-from ._samples import ColumnTypes
+from ._table_columns import ColumnTypes
 from .estimators import _count
 from .preference import PreferenceClassifier
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import riesz
-from riesz import _data
+from riesz import _validation
 
 FILES = Path(__file__).resolve().parents[2] / "crates/riesz/tests/data/svm"
 CASES = json.loads((FILES / "files.json").read_text())["cases"]
@@ -106,7 +106,7 @@ def test_sparse_rows_are_dense_ones(kind, monkeypatch):
     y, label = X @ rng.normal(size=5), (X[:, 0] + X[:, 1] > 0.1).astype(int)
     rows = kind(X)
     # Some rows at a time.
-    monkeypatch.setattr(_data, "PART_BYTES", 8 * 5 * 7)
+    monkeypatch.setattr(_validation, "PART_BYTES", 8 * 5 * 7)
     for make, target in (
         (riesz.KernelRidge, y),
         (riesz.SVR, y),
@@ -120,6 +120,6 @@ def test_sparse_rows_are_dense_ones(kind, monkeypatch):
         found = riesz.Explainer(model, background)(rows.tocsr()[:5])
         np.testing.assert_array_equal(found.values, riesz.Explainer(other, X[:10])(X[:5]).values)
     np.testing.assert_array_equal(model.predict_proba(rows), other.predict_proba(X))
-    monkeypatch.setattr(_data, "MAX_DENSE_BYTES", 100)
+    monkeypatch.setattr(_validation, "MAX_DENSE_BYTES", 100)
     with pytest.raises(ValueError, match="X is a sparse matrix of 60 rows and 5 columns, which take"):
         riesz.KernelRidge(gamma=0.3).fit(rows, y)

@@ -11,8 +11,8 @@ import pytest
 
 import riesz
 from riesz import _botorch
-from riesz._data import numbered
-from riesz._imported import Imported, Part, mapped
+from riesz._model_loading import Imported, Part, mapped
+from riesz._validation import numbered
 
 CASES = json.loads((pathlib.Path(__file__).parent / "saved/botorch.json").read_text())["cases"]
 

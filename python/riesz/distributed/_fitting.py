@@ -132,7 +132,7 @@ class LandmarkFit:
         """Proved bounds on how far predictions at the rows of ``X`` are from those of the exact fit with the
         same landmarks, of shape (rows, targets); ``None`` without a correction, where rounding may decide the
         solution, and of other models than ridge regressions."""
-        from .._data import as_numbers
+        from .._validation import as_numbers
 
         names, levels = self.expansion.feature_names, self.expansion._core.levels
         return self._fitting.bounds((names, levels, as_numbers(X, names, levels=levels)))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._data import (
+from ._validation import (
     _listed,
     _missing,
     as_cells,

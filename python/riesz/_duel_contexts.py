@@ -10,8 +10,18 @@ import numpy as np
 
 from . import _core
 from . import kernels as rk
-from ._data import _missing, as_cells, as_numbers, collected, is_missing, is_whole, names_of, numbered, picked
-from ._samples import ColumnTypes, Rows, _text, read, read_categories
+from ._table_columns import ColumnTypes, Rows, _text, read, read_categories
+from ._validation import (
+    _missing,
+    as_cells,
+    as_numbers,
+    collected,
+    is_missing,
+    is_whole,
+    names_of,
+    numbered,
+    picked,
+)
 
 #: What the core calls items and users that a model was not fitted on; on the right they are others than on
 #: the left.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_cells
 from ._explanation import Kept
+from ._validation import as_cells
 
 
 def reference_rows(background: Any, as_numbers: bool) -> np.ndarray:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._duel_contexts import pairs_of, read_items, rows_of
 from ._expansion import Expansion
-from ._meetings import pairs_of, read_items, rows_of
 from ._outcomes import Outcomes
-from ._samples import ColumnTypes
+from ._table_columns import ColumnTypes
 
 #: Log odds are differences of abilities, one an item, or of weighted sums of its features.
 ABILITIES = ("bradley_terry", "linear")

@@ -12,15 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import kernels as rk
-from ._aggregated import Component
+from ._aggregate_fit import Component
 from ._bags import Asked, Members, Tables, rows_of_bags
-from ._data import collected, is_numbered, is_whole, names_of
+from ._duel_contexts import _first
 from ._duels import NO_COVARIANCE
 from ._expansion import Expansion, spread
 from ._explainer import Explainer
 from ._explanation import Explanation, named_sums
-from ._imported import Imported, Part, weighted_sum
-from ._meetings import _first
+from ._model_loading import Imported, Part, weighted_sum
+from ._validation import collected, is_numbered, is_whole, names_of
 from .estimators import _count
 
 #: Draws of hyper-parameters, and so many targets at most are thought to need them.

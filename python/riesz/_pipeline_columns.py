@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._core import UnsupportedModelError
-from ._data import numbered
+from ._validation import numbered
 
 
 def owners(step: Any, width: int, name: str, made: int | None = None) -> list[int]:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._data import _listed, collected
 from ._effect import CausalEstimate
-from ._samples import Rows
-from ._studies import Levels, cells_of, coded, columns_of
+from ._study_tables import Levels, cells_of, coded, columns_of
+from ._table_columns import Rows
+from ._validation import _listed, collected
 
 
 class Asked(NamedTuple):

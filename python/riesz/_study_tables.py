@@ -9,8 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._data import _listed, _missing, as_cells, is_missing, names_of
-from ._samples import ColumnTypes, Rows, _columns, _is_text, _levels, _numbers, _text, check_column_types
+from ._table_columns import (
+    ColumnTypes,
+    Rows,
+    _columns,
+    _is_text,
+    _levels,
+    _numbers,
+    _text,
+    check_column_types,
+)
+from ._validation import _listed, _missing, as_cells, is_missing, names_of
 
 #: The cells of a column, and whether its type says that they are categories.
 Column = tuple[np.ndarray, bool]

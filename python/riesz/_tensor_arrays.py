@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._data import as_cells, as_numbers, numbered
+from ._validation import as_cells, as_numbers, numbered
 
 #: Rows that a model is asked about at once: GPyTorch makes a square matrix of them.
 AT_ONCE = 512

@@ -13,8 +13,8 @@ import numpy as np
 
 from . import _core
 from ._core import UnsupportedModelError
-from ._data import as_cells, names_of, numbered
 from ._expansion import Expansion
+from ._validation import as_cells, names_of, numbered
 from .kernels import Kernel
 
 #: Rows at which expansions are compared with their model.

@@ -11,8 +11,8 @@ import numpy as np
 from . import _core
 from ._expansion import Expansion
 from ._explainer import Explainer
-from ._samples import Rows
-from ._studies import Levels, cells
+from ._study_tables import Levels, cells
+from ._table_columns import Rows
 
 
 @dataclass(frozen=True, eq=False)

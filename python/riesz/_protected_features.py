@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._data import as_numbers
+from ._validation import as_numbers
 from .games import Game, Interventional, game_of, settings_of
 
 #: What says how features are protected, and is refused where none are.
