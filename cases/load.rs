@@ -1,13 +1,13 @@
 //! The cases of this folder, as the tests of the library and of the command line read them.
 
-use riesz::{Conditioning, Expansion, Game, Kernel, Matrix, Table};
+use riesz::{Conditioning, Game, Kernel, KernelExpansion, Matrix, Table};
 use serde::Deserialize;
 
 /// A model, a question and the answers of a program that is no part of riesz (see
 /// `scripts/oracles/cases.py`).
 pub struct Case {
     pub name: String,
-    pub model: Expansion,
+    pub model: KernelExpansion,
     pub game: Game,
     pub rows: Table,
     /// How many digits the other program's values have.
@@ -54,7 +54,7 @@ impl From<File> for Case {
                 other => panic!("unknown game {other}"),
             },
             name: file.name,
-            model: Expansion::new(file.kernel, table(&file.points), coef, file.intercept).unwrap(),
+            model: KernelExpansion::new(file.kernel, table(&file.points), coef, file.intercept).unwrap(),
             rows: table(&file.rows),
             // shap solves its least squares with about eight digits.
             digits: if file.source.starts_with("shap") { 1e-7 } else { 0.0 },

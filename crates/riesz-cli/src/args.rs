@@ -300,7 +300,7 @@ impl CellArgs {
     /// columns have a level for them.
     pub fn admit(&self, mut saved: SavedModel) -> Result<SavedModel> {
         if self.unseen == Unseen::None {
-            saved.model = saved.model.with_unseen()?;
+            saved.model = saved.model.with_unknown_level()?;
         }
         Ok(saved)
     }

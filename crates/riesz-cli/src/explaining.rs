@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use riesz::explainer::PredictionFunction;
 use riesz::explanation::Fact;
-use riesz::format::explanation::{self, SavedExplanation};
+use riesz::format::explanation_json::{self, SavedExplanation};
 use riesz::format::model::SavedModel;
 use riesz::question::Subject;
-use riesz::{Decisions, Error, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
+use riesz::{ClassDecisions, Error, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
 use serde_json::Value;
 
 use crate::args::{CellArgs, FeatureArgs, GameArgs, TableArgs};
@@ -106,7 +106,7 @@ impl<'a> Explaining<'a> {
         let (model, probabilities) = (&saved.model, asks_for_probabilities(asked.game));
         let players = question.players_of(model.columns()).players().len();
         let width = model.columns().len() + 2 * (players + 4) * model.outputs().max(model.classes.len());
-        let policy = asked.cells.for_model(&model.points)?;
+        let policy = asked.cells.for_model(&model.support_points)?;
         let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
         let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
         let mut done = 0;
@@ -169,13 +169,16 @@ impl<'a> Explaining<'a> {
                 Some(saved) if decide && !saved.model.classes.is_empty() => {
                     let (model, covariance) = (&saved.model, saved.covariance.as_ref());
                     if self.probabilities {
-                        Some(Decisions::of_probabilities(model, &Prediction::of(model, covariance, &table)?))
+                        Some(ClassDecisions::of_probabilities(
+                            model,
+                            &Prediction::of(model, covariance, &table)?,
+                        ))
                     } else {
                         let predictions = explanation.predictions.clone();
                         let outputs = Matrix::from_row_major(table.rows(), model.outputs(), predictions);
                         let stop = AtomicBool::new(false);
                         let predicted = Prediction::of_outputs(model, covariance, &table, outputs, &stop)?;
-                        Decisions::of(model, &predicted)
+                        ClassDecisions::of(model, &predicted)
                     }
                 }
                 _ => None,
@@ -247,7 +250,7 @@ impl<'a> Prepared<'a> {
         let bound = robustness(asked.game, &explainer, &saved.model)?;
         bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
         facts.extend(bound);
-        let policy = asked.cells.for_model(&saved.model.points)?;
+        let policy = asked.cells.for_model(&saved.model.support_points)?;
         let rows = ModelRows::new(rows, saved.model.columns(), policy, width)?.with_units_of(&saved.model);
         Ok(Self { explainer, probabilities, rows, facts, width })
     }
@@ -287,7 +290,7 @@ impl Whole {
         let all = match &mut self.0 {
             None => self.0.insert(chunk),
             Some(all) => {
-                all.explanation.append(chunk.explanation)?;
+                all.explanation.concat_rows(chunk.explanation)?;
                 if let (Some(all), Some(more)) = (&mut all.decisions, chunk.decisions) {
                     all.append(more);
                 }
@@ -385,10 +388,10 @@ impl Certificate {
 pub fn write_explanation(
     mut output: Output,
     explanation: &Explanation,
-    decisions: Option<&Decisions>,
+    decisions: Option<&ClassDecisions>,
 ) -> Result<()> {
     let trouble = output.trouble();
-    explanation::write(explanation, decisions, &mut output).map_err(|e| trouble.or(e))?;
+    explanation_json::write(explanation, decisions, &mut output).map_err(|e| trouble.or(e))?;
     output.write_all(b"\n").map_err(|e| trouble.or(e))?;
     output.finish()
 }

@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 
 use riesz::discrepancy::{
-    Attribute, Attributions, Factors, TestResult, TestSettings, Witness, lengthscale_grid,
+    AttributionRequest, FactorKind, FeatureAttributions, TestResult, TestSettings, Witness, lengthscale_grid,
 };
 use riesz::explanation::Fact;
-use riesz::kernel::{KernelExpression, Units};
-use riesz::{Groups, Kernel, Table};
+use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::{Kernel, Players, Table};
 use riesz_report::{PlotOptions, TestPage, render_test, test_report};
 use serde_json::json;
 
@@ -39,12 +39,16 @@ pub fn form(args: &TestArgs, global: &Global) -> Result<Form> {
 
 /// The kernels that were asked for, and their multiples; none for the default.
 pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
-    let units = if args.no_standardise { Units::raw(sample.width()) } else { Units::standardised(sample) };
+    let units = if args.no_standardise {
+        ColumnScaling::raw(sample.width())
+    } else {
+        ColumnScaling::standardised(sample)
+    };
     let mut kernels = Vec::new();
     for text in &args.kernel {
         kernels.push(KernelExpression::parse(text)?.resolve(sample, &units)?);
     }
-    if kernels.is_empty() && args.no_standardise && args.factors == Factors::Product {
+    if kernels.is_empty() && args.no_standardise && args.factors == FactorKind::Product {
         kernels.push(KernelExpression::parse("rbf")?.resolve(sample, &units)?);
     }
     if let Some(bad) = args.lengthscales.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
@@ -60,7 +64,7 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, &args.lengthscales)).collect())
 }
 
-fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Groups>> {
+fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Players>> {
     args.groups.as_deref().map(|g| read_groups(g, sample.columns())).transpose()
 }
 
@@ -68,7 +72,11 @@ fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Groups>> {
 pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<TestSettings> {
     Ok(TestSettings {
         factors: args.factors,
-        attribute: if args.statistic_only { Attribute::Nothing } else { Attribute::Significance },
+        attribute: if args.statistic_only {
+            AttributionRequest::Nothing
+        } else {
+            AttributionRequest::Significance
+        },
         groups: groups(args, sample)?,
         interactions: args.interactions,
         permutations: args.permutations,
@@ -154,7 +162,7 @@ impl Finding<'_> {
         text
     }
 
-    fn features(&self, found: &Attributions, most: usize, text: &mut String) {
+    fn features(&self, found: &FeatureAttributions, most: usize, text: &mut String) {
         let explanation = &found.explanation;
         let values = explanation.row_values(0, 0);
         let names: Vec<String> = explanation.players.iter().map(|p| printable(&p.name)).collect();

@@ -6,9 +6,9 @@ use riesz::error::listed;
 use riesz::explainer::PredictionFunction;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
-use riesz::kernel::Units;
+use riesz::kernel::ColumnScaling;
 use riesz::question::{Source, Subject};
-use riesz::{Background, Column, Expansion, Explainer, Groups, Question};
+use riesz::{Background, Column, Explainer, KernelExpansion, Players, Question};
 
 use crate::args::{CellArgs, GameArgs, TableArgs};
 use crate::console::Console;
@@ -69,14 +69,14 @@ pub fn about_model(
     let mut facts = given(args);
     let rows = |_: &str| match source(args) {
         Some((_, path)) => {
-            let policy = cells.for_model(&saved.model.points)?;
+            let policy = cells.for_model(&saved.model.support_points)?;
             let rows = ModelRows::new(table.source(path).open()?, columns, policy, columns.len())?
                 .with_units_of(&saved.model);
             read_background(path, args, table, rows, (seed, console), &mut facts)
         }
         None => {
-            facts.push(Fact::new("reference rows", saved.model.points.rows()));
-            Ok(saved.model.points.clone().into())
+            facts.push(Fact::new("reference rows", saved.model.support_points.rows()));
+            Ok(saved.model.support_points.clone().into())
         }
     };
     let settings = match subject {
@@ -140,7 +140,7 @@ fn source(args: &GameArgs) -> Option<(Source, &Path)> {
 }
 
 /// The bound of `--robustness`, if it is asked for: what columns move by, and how far values can.
-pub fn robustness(args: &GameArgs, explainer: &Explainer<'_>, model: &Expansion) -> Result<Vec<Fact>> {
+pub fn robustness(args: &GameArgs, explainer: &Explainer<'_>, model: &KernelExpansion) -> Result<Vec<Fact>> {
     let Some(text) = args.robustness.as_deref() else { return Ok(Vec::new()) };
     let columns = model.columns();
     let number = |text: &str| match text.trim().parse::<f64>() {
@@ -174,7 +174,7 @@ pub fn robustness(args: &GameArgs, explainer: &Explainer<'_>, model: &Expansion)
         (delta, text.to_string())
     } else {
         let count = number(text)?;
-        let deviations = Units::standardised(&model.points).scale;
+        let deviations = ColumnScaling::standardised(&model.support_points).scale;
         (
             deviations.iter().map(|s| count * s).collect(),
             format!("{count} standard deviations of each column"),
@@ -233,7 +233,7 @@ fn read_background(
 }
 
 /// `name=col,col;name=col`, or a file with one `name=col,col` a line.
-pub fn read_groups(text: &str, columns: &[Column]) -> Result<Groups> {
+pub fn read_groups(text: &str, columns: &[Column]) -> Result<Players> {
     let content = if text.contains('=') {
         text.replace(';', "\n")
     } else {
@@ -253,7 +253,7 @@ pub fn read_groups(text: &str, columns: &[Column]) -> Result<Groups> {
         members.retain(|name| !name.is_empty());
         groups.push((name.trim().to_string(), members));
     }
-    Ok(Groups::named(columns, &groups)?)
+    Ok(Players::named(columns, &groups)?)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use riesz::attribution::kernel_shap::kernel_shap;
 use riesz::attribution::permutation::estimate;
 use riesz::explanation::Fact;
-use riesz::question::Estimator;
+use riesz::question::ValueEstimator;
 use riesz::{Explanation, Matrix, Question, Table};
 
 use crate::failure::{Failure, Result};
@@ -34,8 +34,8 @@ pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usiz
         Ok(answer)
     };
     let mut found = match question.estimator {
-        Estimator::KernelShap => kernel_shap(ask, rows, question, BATCH)?,
-        Estimator::Permutation { .. } => estimate(ask, rows, first_row, question)?,
+        ValueEstimator::KernelShap => kernel_shap(ask, rows, question, BATCH)?,
+        ValueEstimator::Permutation { .. } => estimate(ask, rows, first_row, question)?,
     };
     found.row_numbers = (0..rows.rows()).collect();
     let outputs = found.outputs();

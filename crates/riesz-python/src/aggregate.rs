@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::aggregate::{
-    AggregateFit, AggregateGaussianProcess, Approximation, Bags, Conventions, Counts, Mediation, Mediators,
-    SparseAggregateFit, SparseAggregateProcess, Tuning, Unit, inducing_points, join,
+    AggregateFit, AggregateGaussianProcess, Approximation, BagWeighting, Bags, Conventions, Mediation,
+    Mediators, SparseAggregateFit, SparseAggregateProcess, TargetUnit, Tuning, inducing_points, join,
 };
-use riesz::fit::Tune;
-use riesz::{Covariance, Error, Matrix, Table};
+use riesz::fit::TunedParameters;
+use riesz::{Error, Matrix, PosteriorCovariance, Table};
 
 use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
@@ -68,12 +68,12 @@ pub struct Aggregates {
 impl Aggregates {
     #[new]
     fn new(given: Given<'_>) -> PyResult<Self> {
-        let unit = if given.sums { Unit::Sum } else { Unit::Mean };
+        let unit = if given.sums { TargetUnit::Sum } else { TargetUnit::Mean };
         let mediators = given.mediators.map(|(bags, targets, totals)| {
             Ok::<_, PyErr>(Mediators { bags: sample(bags)?, targets: sample(targets)?, totals })
         });
         let (rows, weight) = (sample(given.rows)?, given.weight.as_deref());
-        let bags = Bags::overlapping(&given.row, rows.rows(), &given.bag, given.bags, weight, unit);
+        let bags = Bags::from_memberships(&given.row, rows.rows(), &given.bag, given.bags, weight, unit);
         let data = riesz::aggregate::Aggregates {
             bags: bags.map_err(raise)?,
             rows,
@@ -105,7 +105,7 @@ impl Aggregates {
 
     /// The target that is most off by more than rounding, and by how much, if there is one.
     fn unmet(&self, fitted: Vec<f64>) -> Option<(usize, f64)> {
-        self.data.unmet(&fitted)
+        self.data.largest_mismatch(&fitted)
     }
 
     /// The targets whose mediators are far, by this kernel in JSON, from those of all bags with rows.
@@ -158,7 +158,7 @@ impl Start {
                 Mediation {
                     ridge: ridge.unwrap_or(usual.ridge),
                     centred: centred.unwrap_or(usual.centred),
-                    counts: if *rows { Counts::Mass } else { Counts::One },
+                    counts: if *rows { BagWeighting::Mass } else { BagWeighting::One },
                     ..usual
                 }
             });
@@ -171,7 +171,7 @@ impl Start {
             prior_mean: self.prior_mean,
             normalize_y: self.normalize_y,
         };
-        Ok(if self.exact { process.without_errors() } else { process })
+        Ok(if self.exact { process.with_exact_targets() } else { process })
     }
 }
 
@@ -215,8 +215,8 @@ pub struct FittedAggregates {
 /// What [`AggregatePart`] says, before it is Python's.
 struct Part {
     weight: f64,
-    model: riesz::Expansion,
-    covariance: Covariance,
+    model: riesz::KernelExpansion,
+    covariance: PosteriorCovariance,
     fitted: Vec<f64>,
     bags: Option<Spread>,
     left_out: Option<Spread>,
@@ -226,14 +226,14 @@ struct Part {
 impl Part {
     fn exact(weight: f64, data: &riesz::aggregate::Aggregates, fit: AggregateFit) -> Result<Self, Error> {
         let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
-        let (mean, covariance) = fit.bags();
+        let (mean, covariance) = fit.bag_posterior();
         let variance = (0..mean.len()).map(|b| covariance[(b, b)].max(0.0)).collect();
         Ok(Self {
             weight,
             fitted: fit.fitted(),
             bags: Some((mean, variance)),
             left_out: left_out.map(|own| (own.mean, own.variance)),
-            sensitivities: Some((fit.sensitivities(), fit.constants().to_vec())),
+            sensitivities: Some((fit.weight_sensitivities(), fit.constants().to_vec())),
             model: fit.model,
             covariance: fit.covariance,
         })
@@ -275,7 +275,7 @@ pub fn fit_aggregates(
         let (best, fit, warnings) = if tune {
             let found = tuning.tune(&process, &data)?;
             if start.exact {
-                let best = found.process.without_errors();
+                let best = found.process.with_exact_targets();
                 let fit = best.fit(&data)?;
                 (best, fit, found.warnings)
             } else {
@@ -285,13 +285,13 @@ pub fn fit_aggregates(
             (process.clone(), process.fit(&data)?, Vec::new())
         };
         let averaged = draws.map(|draws| tuning.average(&process, &best, &data, draws, seed)).transpose()?;
-        let effective = averaged.as_ref().map(|own| own.effective);
+        let effective = averaged.as_ref().map(|own| own.effective_sample_size);
         let draws = averaged.into_iter().flat_map(|own| own.fits);
         let parts =
             draws.map(|(weight, fit)| Part::exact(weight, &data, fit)).collect::<Result<Vec<_>, _>>()?;
         let noise = [best.noise, best.row_noise, best.mediation_noise].map(|own| fit.variance * own);
         let evidence = fit.log_marginal_likelihood;
-        let mediation = best.mediation.map(|own| own.times(fit.variance));
+        let mediation = best.mediation.map(|own| own.scale_units(fit.variance));
         Ok((mediation, noise, evidence, Part::exact(1.0, &data, fit)?, parts, effective, warnings))
     };
     let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =
@@ -351,7 +351,7 @@ pub fn fit_sparse_aggregates(
             mediation: own.mediation,
             mean: own.prior_mean,
             normalize: own.normalize_y,
-            tune: if tune { Tune::KernelAndNoise } else { Tune::Nothing },
+            tune: if tune { TunedParameters::KernelAndNoise } else { TunedParameters::Nothing },
             priors: !start.published,
             approximation: if start.bound { Approximation::Vfe } else { Approximation::Fitc },
             seed,

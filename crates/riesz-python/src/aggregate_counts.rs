@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use riesz::Error;
 use riesz::aggregate::{
-    Conventions, CountFit, CountProcess, Counts, Family, Smoothing, TunedCounts, Tuning, count_points,
-    inducing_points,
+    BagSmoother, BagWeighting, Conventions, CountFit, CountProcess, Family, TunedCounts, Tuning,
+    count_inducing_points, inducing_points,
 };
 
 use crate::aggregate::{Aggregates, Points};
@@ -87,8 +87,8 @@ pub fn fit_counts(
     let kernel = crate::fit::kernel(&start.kernel)?;
     let family = start.trials.map_or(Family::Poisson, |trials| Family::Binomial { trials });
     let smoothing = start.smoothing.map(|(kernel, rows)| {
-        let counts = if rows { Counts::Mass } else { Counts::One };
-        Ok::<_, PyErr>(Smoothing { kernel: crate::fit::kernel(&kernel)?, counts })
+        let counts = if rows { BagWeighting::Mass } else { BagWeighting::One };
+        Ok::<_, PyErr>(BagSmoother { kernel: crate::fit::kernel(&kernel)?, counts })
     });
     let CountStart { dispersion, mediation_dispersion, prior_mean, .. } = start;
     let smoothing = smoothing.transpose()?;
@@ -104,7 +104,7 @@ pub fn fit_counts(
         let points = match points {
             Some(Ok(rows)) => rows,
             Some(Err(count)) => inducing_points(&data.rows, count, seed)?,
-            None => count_points(&data, seed)?,
+            None => count_inducing_points(&data, seed)?,
         };
         let usual = CountProcess::new(kernel, points, family);
         let mediation_dispersion = mediation_dispersion.unwrap_or(usual.mediation_dispersion);
@@ -117,8 +117,8 @@ pub fn fit_counts(
         Ok((fit, warnings, draws.map(average).transpose()?))
     };
     let (fit, warnings, averaged) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let json = |own: &Smoothing| serde_json::to_string(&own.kernel).map_err(refuse);
-    let effective = averaged.as_ref().map(|own| own.effective);
+    let json = |own: &BagSmoother| serde_json::to_string(&own.kernel).map_err(refuse);
+    let effective = averaged.as_ref().map(|own| own.effective_sample_size);
     let draws = averaged.into_iter().flat_map(|own| own.fits);
     Ok(FittedCounts {
         effective,

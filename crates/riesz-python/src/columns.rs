@@ -35,7 +35,8 @@ pub fn column_type(
     }
 }
 
-/// The unit of all numbers among the cells, if they have one and the same. Numbers in different units are refused.
+/// The unit of all numbers among the cells, if they have one and the same. Numbers in different units are
+/// refused.
 #[pyfunction]
 pub fn column_unit(name: &str, what: &str, cells: Vec<Option<Cell>>) -> PyResult<Option<String>> {
     let profile = profile_of(&cells);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::discrepancy::selection::{Method, rank_until};
+use riesz::discrepancy::feature_ranking::{Method, rank_until};
 use riesz::discrepancy::{
-    self, Attribute, Factors, MmdEstimator, Null, TestSettings, lengthscale_grid, residuals,
+    self, AttributionRequest, FactorKind, MmdEstimator, Null, TestSettings, lengthscale_grid, residuals,
 };
 use riesz::explanation::Fact;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
@@ -24,9 +24,9 @@ fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
     let (factors, attribute, groups, interactions, permutations, seed) = options;
     let factors = self::factors(&factors)?;
     let attribute = match attribute.as_str() {
-        "nothing" => Attribute::Nothing,
-        "values" => Attribute::Values,
-        _ => Attribute::Significance,
+        "nothing" => AttributionRequest::Nothing,
+        "values" => AttributionRequest::Values,
+        _ => AttributionRequest::Significance,
     };
     let groups = groups.map(|groups| players(columns, groups)).transpose()?;
     Ok(TestSettings {
@@ -40,8 +40,8 @@ fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
     })
 }
 
-fn factors(name: &str) -> PyResult<Factors> {
-    Factors::named(name)
+fn factors(name: &str) -> PyResult<FactorKind> {
+    FactorKind::named(name)
         .ok_or_else(|| refuse(format!("factors = '{name}': they are 'orthogonal' or 'product'")))
 }
 
@@ -110,7 +110,7 @@ impl TestResult {
             let cols = numbers.len() / rows.max(1);
             Ok(matrix(rows, cols, numbers)?.into_pyarray(py).unbind())
         };
-        let kernel = |of: discrepancy::OfKernel| {
+        let kernel = |of: discrepancy::PerKernelResult| {
             Ok((serde_json::to_string(&of.kernel).map_err(refuse)?, of.statistic, of.pvalue))
         };
         let (mut explanation, mut significance, mut interactions) = (None, None, None);

@@ -7,12 +7,12 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use riesz::explanation::{Duel, Fact, Provenance, Sampling, Source, Spread, Uncertainty};
-use riesz::format::explanation::{self, SavedExplanation};
-use riesz::format::values;
+use riesz::explanation::{Duel, Fact, Provenance, Sampling, Spread, Uncertainty, UncertaintySource};
+use riesz::format::explanation_json::{self, SavedExplanation};
+use riesz::format::value_table;
 use riesz::linalg::Sparse;
 use riesz::table::Player;
-use riesz::{ColumnKind, Decisions, Exactness};
+use riesz::{ClassDecisions, ColumnKind, Exactness};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
 
 use crate::{NamedRows, Sample, matrix, raise, refuse, sample};
@@ -25,7 +25,7 @@ type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
 pub(crate) struct Explanation {
     inner: riesz::Explanation,
     /// What a classifier decides of the rows, where a file says it.
-    decisions: Option<Decisions>,
+    decisions: Option<ClassDecisions>,
     /// Of values estimated by coalitions: the coalitions, from which a larger budget goes on.
     #[pyo3(get)]
     sample: Option<Py<Sample>>,
@@ -87,7 +87,8 @@ impl Explanation {
             let all = all.as_array().permuted_axes([0, 3, 1, 2]).iter().copied().collect();
             Spread::Covariance(all)
         });
-        let source: Option<Source> = sure_by.map(serde_json::from_str).transpose().map_err(refuse)?;
+        let source: Option<UncertaintySource> =
+            sure_by.map(serde_json::from_str).transpose().map_err(refuse)?;
         let duels: Option<Vec<Duel>> = duels.map(serde_json::from_str).transpose().map_err(refuse)?;
         let spread = joint.or_else(|| sd.map(|sd| Spread::Sd(flat(sd))));
         let inner = riesz::Explanation {
@@ -113,7 +114,8 @@ impl Explanation {
             provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
         };
         inner.validate().map_err(refuse)?;
-        let decisions: Option<Decisions> = decisions.map(serde_json::from_str).transpose().map_err(refuse)?;
+        let decisions: Option<ClassDecisions> =
+            decisions.map(serde_json::from_str).transpose().map_err(refuse)?;
         decisions.iter().try_for_each(|d| d.validate(inner.rows(), inner.outputs())).map_err(refuse)?;
         Ok(Self { decisions, ..Self::new(inner, None) })
     }
@@ -191,14 +193,15 @@ impl Explanation {
     #[staticmethod]
     fn from_json(py: Python<'_>, json: &[u8]) -> PyResult<Self> {
         let SavedExplanation { explanation, decisions } =
-            py.detach(|| explanation::read(json)).map_err(refuse)?;
+            py.detach(|| explanation_json::read(json)).map_err(refuse)?;
         Ok(Self { decisions, ..Self::new(explanation, None) })
     }
 
     /// The JSON form.
     fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut json = Vec::new();
-        py.detach(|| explanation::write(&self.inner, self.decisions.as_ref(), &mut json)).map_err(refuse)?;
+        py.detach(|| explanation_json::write(&self.inner, self.decisions.as_ref(), &mut json))
+            .map_err(refuse)?;
         Ok(PyBytes::new(py, &json))
     }
 
@@ -210,19 +213,19 @@ impl Explanation {
         numbers: PyReadonlyArray2<'_, f64>,
         outputs: Vec<String>,
     ) -> PyResult<Self> {
-        let mut reader = values::Reader::new(&header).map_err(refuse)?;
+        let mut reader = value_table::ValueTableReader::new(&header).map_err(refuse)?;
         let wanted = reader.wanted().to_vec();
         for (line, output) in numbers.as_array().rows().into_iter().zip(outputs) {
             let own = wanted[2..].iter().map(|&j| line[j]);
-            reader.line(line[wanted[0]], &output, own).map_err(refuse)?;
+            reader.add_line(line[wanted[0]], &output, own).map_err(refuse)?;
         }
         Ok(Self::new(reader.finish(None).map_err(refuse)?, None))
     }
 
     /// The table of values: the columns of numbers after the number of the row and the name of the output.
     fn table<'py>(&self, py: Python<'py>) -> Vec<(String, Bound<'py, PyArray1<f64>>)> {
-        let names = values::header(&self.inner).into_iter().skip(2);
-        names.zip(values::numbers(&self.inner)).map(|(name, v)| (name, v.into_pyarray(py))).collect()
+        let names = value_table::header(&self.inner).into_iter().skip(2);
+        names.zip(value_table::numbers(&self.inner)).map(|(name, v)| (name, v.into_pyarray(py))).collect()
     }
 
     /// The values of some rows, sets and outputs.
@@ -343,7 +346,7 @@ impl Explanation {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (n, m) = (self.inner.rows(), self.inner.outputs());
         let of = |g: usize| match by_size {
-            true => self.inner.probability_stronger((g / m, g % m), a, b),
+            true => self.inner.probability_larger_magnitude((g / m, g % m), a, b),
             false => self.inner.probability_greater((g / m, g % m), a, b),
         };
         self.pair(py, (0..n * m).map(of).collect::<riesz::Result<_>>().map_err(refuse)?)

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::fit::{ModelKind, NewtonState, Penalty, Task};
+use riesz::fit::{FitTask, ModelKind, Penalty, WarmStart};
 use riesz::question::Subject;
 use riesz::{Kernel, Matrix};
 use serde_json::Value;
@@ -52,7 +52,7 @@ pub fn functionals<'py>(
     let question = question.with_players(Some(crate::players(x.columns(), groups)?));
     let stop = Arc::new(AtomicBool::new(false));
     let heeded = stop.clone();
-    let work = move || riesz::regularised::penalty_until(&kernel, &x, question, &protected, 0.0, heeded);
+    let work = move || riesz::shapley_penalty::penalty_until(&kernel, &x, question, &protected, 0.0, heeded);
     let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
     let Penalty { functionals: z, sampled, .. } = found;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
@@ -107,18 +107,18 @@ pub fn fit(
     let given: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(refuse)?;
     let settings = kind.values(given).map_err(raise)?;
     let penalty = penalty.map(self::penalty).map(|penalty| move |_: &Kernel| Ok(penalty.clone()));
-    let start = start.map(|(coef, intercept)| NewtonState { coef: targets(&coef), intercept });
+    let start = start.map(|(coef, intercept)| WarmStart { coef: targets(&coef), intercept });
     let stop = Arc::new(AtomicBool::new(false));
     let heeded = stop.clone();
     let work = move || {
-        let mut task = Task::new(&x, target, kernel);
+        let mut task = FitTask::new(&x, target, kernel);
         (task.settings, task.sample_weight, task.seed) = (settings, sample_weight, seed);
         task.penalty = penalty.as_ref().map(|penalty| penalty as _);
         (task.start, task.stop) = (start, heeded);
         kind.fit(&task)
     };
     let fit = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let end = fit.end.map(|NewtonState { coef, intercept }| {
+    let end = fit.end.map(|WarmStart { coef, intercept }| {
         let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
         PyResult::Ok((coef.unbind(), intercept))
     });

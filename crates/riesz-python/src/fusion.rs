@@ -6,8 +6,9 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::causal::{
-    Effect, Estimand, Form, Fusion, Measure, Measured, Published, Route, SingleTable, Stage, Standing,
-    Studies, Study, Sums, USUAL_DOSES, Whom, doubts, gather, usual_combinations,
+    DEFAULT_DOSE_COUNT, DataSupport, Effect, Estimand, EstimandWeights, Fusion, IdentificationRoute,
+    IntegralForm, MeasuredColumns, MediatorMeasure, PublishedPosterior, SingleTable, Stage, Studies, Study,
+    TargetPopulation, caveats, gather, usual_combinations,
 };
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Matrix, Table};
@@ -33,7 +34,7 @@ type Part = (f64, Py<PyArray2<f64>>, Py<Expansion>, Py<PyArray2<f64>>);
 pub(crate) type Asked<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Option<(Option<String>, Option<f64>)>);
 
 /// What is asked of an effect, as sums over treatments.
-pub(crate) fn sums(effect: &Effect, (at, baseline, slope): Asked<'_>) -> PyResult<Sums> {
+pub(crate) fn sums(effect: &Effect, (at, baseline, slope): Asked<'_>) -> PyResult<EstimandWeights> {
     let estimand = match (baseline, slope) {
         (Some(baseline), _) => Estimand::Contrast(sample(baseline)?),
         (None, Some((by, step))) => {
@@ -41,7 +42,7 @@ pub(crate) fn sums(effect: &Effect, (at, baseline, slope): Asked<'_>) -> PyResul
         }
         (None, None) => Estimand::Level,
     };
-    estimand.over(&sample(at)?, effect.treatments()).map_err(raise)
+    estimand.weights_at(&sample(at)?, effect.treatments()).map_err(raise)
 }
 
 /// Means, covariance, parts of it by cause, and of each query how it stands to the studies, by name, and
@@ -54,14 +55,14 @@ pub(crate) fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
 }
 
 /// How studies stand to queries, by name.
-pub(crate) fn standings(standing: &[Standing]) -> Vec<(&'static str, Vec<f64>)> {
-    type Of = fn(&Standing) -> f64;
+pub(crate) fn standings(standing: &[DataSupport]) -> Vec<(&'static str, Vec<f64>)> {
+    type Of = fn(&DataSupport) -> f64;
     let each: [(_, Of); 6] = [
-        ("resolved_by_first", |own| own.resolved_by_first),
+        ("resolved_by_first", |own| own.variance_explained_by_first),
         ("resolved_by_rest", |own| own.resolved_by_rest),
         ("effective_rows", |own| own.effective_rows),
-        ("mass", |own| own.mass),
-        ("people", |own| own.people),
+        ("mass", |own| own.weight_sum),
+        ("people", |own| own.population_explained),
         ("overlap", |own| own.overlap),
     ];
     each.map(|(name, of)| (name, standing.iter().map(of).collect())).to_vec()
@@ -70,16 +71,16 @@ pub(crate) fn standings(standing: &[Standing]) -> Vec<(&'static str, Vec<f64>)> 
 pub(crate) fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
     let causes = told.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
     let standing = standings(&told.standing);
-    let supported = told.standing.iter().map(Standing::supported).collect();
+    let supported = told.standing.iter().map(DataSupport::is_supported).collect();
     Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing, supported))
 }
 
 impl CausalEffect {
     /// The same effect on others.
-    fn on(&self, py: Python<'_>, whom: Whom) -> PyResult<Self> {
+    fn on(&self, py: Python<'_>, whom: TargetPopulation) -> PyResult<Self> {
         let (effect, stop) = (Arc::clone(&self.effect), Arc::default());
         let heeded = Arc::clone(&stop);
-        let found = interruptible(py, &Threads::all(), &stop, move || effect.of(&whom, &heeded))?;
+        let found = interruptible(py, &Threads::all(), &stop, move || effect.on_population(&whom, &heeded))?;
         Ok(Self { effect: Arc::new(found.map_err(raise)?) })
     }
 }
@@ -88,17 +89,17 @@ impl CausalEffect {
 impl CausalEffect {
     /// The effect on another population, of rows of covariates that count by these numbers.
     fn population(&self, py: Python<'_>, members: NamedRows<'_>, weights: Vec<f64>) -> PyResult<Self> {
-        self.on(py, Whom::members(sample(members)?, &weights).map_err(raise)?)
+        self.on(py, TargetPopulation::members(sample(members)?, &weights).map_err(raise)?)
     }
 
     /// The effect on those who were treated so.
     fn treated(&self, py: Python<'_>, at: NamedRows<'_>) -> PyResult<Self> {
-        self.on(py, Whom::Treated(sample(at)?))
+        self.on(py, TargetPopulation::Treated(sample(at)?))
     }
 
     /// The effect on those of whom some covariates are these.
     fn like(&self, py: Python<'_>, at: NamedRows<'_>) -> PyResult<Self> {
-        self.on(py, Whom::Like(sample(at)?))
+        self.on(py, TargetPopulation::Like(sample(at)?))
     }
 
     /// Joint draws, queries × draws.
@@ -144,7 +145,7 @@ impl CausalEffect {
     fn through(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Vec<Part>> {
         let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
         let x = sums.treatments.clone();
-        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.through(&x))?;
+        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.as_mediator_sums(&x))?;
         let each = found.map_err(raise)?.into_iter().map(|(weight, own)| {
             let rows = Matrix::from_row_major(
                 own.mediators.rows(),
@@ -167,7 +168,7 @@ impl CausalEffect {
     /// What is asked of the effect.
     fn at(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Told> {
         let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
-        let work = move || Ok(sums.told(&effect.at(&sums.treatments)?));
+        let work = move || Ok(sums.estimate(&effect.at(&sums.treatments)?));
         told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 
@@ -182,10 +183,10 @@ impl CausalEffect {
         jitter: f64,
     ) -> PyResult<Told> {
         let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
-        let form = if integrals { Form::Integrals } else { Form::Landmarks };
-        let measure = mass.map_or(Measure::Rows, |mass| Measure::Normal { mass });
-        let how = Published { form, measure, jitter };
-        let work = move || Ok(sums.told(&effect.published(&how, &sums.treatments)?));
+        let form = if integrals { IntegralForm::Integrals } else { IntegralForm::Landmarks };
+        let measure = mass.map_or(MediatorMeasure::Rows, |mass| MediatorMeasure::Normal { mass });
+        let how = PublishedPosterior { form, measure, jitter };
+        let work = move || Ok(sums.estimate(&effect.published(&how, &sums.treatments)?));
         told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
     }
 }
@@ -214,9 +215,9 @@ fn studies(
     let study = |(treatments, how, others, mediators): Leading<'_>| {
         let others = others.map(sample).transpose()?;
         let route = match (&how[..], others) {
-            ("direct", None) => Route::Direct,
-            ("back-door", Some(others)) => Route::BackDoor(others),
-            ("front-door", Some(others)) => Route::FrontDoor(others),
+            ("direct", None) => IdentificationRoute::Direct,
+            ("back-door", Some(others)) => IdentificationRoute::BackDoor(others),
+            ("front-door", Some(others)) => IdentificationRoute::FrontDoor(others),
             (how, others) => return Err(refuse(format!("{how} with covariates: {}", others.is_some()))),
         };
         Ok::<_, PyErr>(Study {
@@ -308,16 +309,18 @@ pub fn gather_studies(
         let kind = levels.map_or(ColumnKind::Numeric, |levels| ColumnKind::Categorical { levels });
         (Column { name, kind }, values)
     };
-    let tables: Vec<Measured> =
-        tables.into_iter().map(|own| Measured { columns: own.into_iter().map(column).collect() }).collect();
+    let tables: Vec<MeasuredColumns> = tables
+        .into_iter()
+        .map(|own| MeasuredColumns { columns: own.into_iter().map(column).collect() })
+        .collect();
     let found = Question::new(graph, query)?.found;
     let gathered = py.detach(|| gather(&found, &tables)).map_err(raise)?;
     let studies = &gathered.studies;
     let lead = |study: &Study| {
         let (how, others) = match &study.route {
-            Route::Direct => ("direct", None),
-            Route::BackDoor(others) => ("back-door", Some(others)),
-            Route::FrontDoor(others) => ("front-door", Some(others)),
+            IdentificationRoute::Direct => ("direct", None),
+            IdentificationRoute::BackDoor(others) => ("back-door", Some(others)),
+            IdentificationRoute::FrontDoor(others) => ("front-door", Some(others)),
         };
         let others = others.map(|own| rows(py, own)).transpose()?;
         Ok((rows(py, &study.treatments)?, how, others, rows(py, &study.mediators)?))
@@ -338,16 +341,16 @@ pub fn effect_doubts(
     draws: usize,
 ) -> PyResult<Vec<String>> {
     let found = Question::new(graph, query)?.found;
-    Ok(doubts(&found, &effect.effect, draws).iter().map(ToString::to_string).collect())
+    Ok(caveats(&found, &effect.effect, draws).iter().map(ToString::to_string).collect())
 }
 
 /// Treatments to show an effect at.
 #[pyfunction]
-#[pyo3(signature = (treatments, count=USUAL_DOSES))]
+#[pyo3(signature = (treatments, count=DEFAULT_DOSE_COUNT))]
 pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<Told3> {
     let treatments = sample(treatments)?;
     let usual = match treatments.width() {
-        1 => riesz::causal::usual_doses(&treatments, count),
+        1 => riesz::causal::default_doses(&treatments, count),
         _ => usual_combinations(&treatments),
     };
     rows(py, &usual.map_err(raise)?)

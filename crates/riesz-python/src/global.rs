@@ -14,7 +14,7 @@ use crate::threads::{Threads, interruptible};
 use crate::{Expansion, NO_POSTERIOR, matrix, players, table};
 
 fn background(
-    model: &riesz::Expansion,
+    model: &riesz::KernelExpansion,
     rows: &PyReadonlyArray2<'_, f64>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
 ) -> PyResult<Background> {
@@ -58,7 +58,7 @@ pub(crate) fn sobol_indices<'py>(
     };
     let stop = sensitivity.stop.clone();
     let work = move || match (covariance, draws) {
-        (Some(covariance), Some(draws)) => sensitivity.draws(&model, &covariance, &inputs, draws),
+        (Some(covariance), Some(draws)) => sensitivity.indices_of_draws(&model, &covariance, &inputs, draws),
         (Some(covariance), None) => sensitivity.expected(&model, &covariance, &inputs),
         (None, _) => sensitivity.run(&model, &inputs),
     };

@@ -2,8 +2,8 @@
 
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
-use riesz::kernel::{Declaration, Term, registry};
-use riesz::kernel::{Lengthscale, Units, lengthscales};
+use riesz::kernel::{ColumnScaling, Lengthscale, lengthscales};
+use riesz::kernel::{FactorSchema, Term, registry};
 use riesz::{Column, Kernel};
 
 use crate::{raise, refuse, table};
@@ -17,14 +17,15 @@ type Argument = (&'static str, &'static str, f64);
 /// Every kind of factor: its name, its class in `riesz.kernels`, and its arguments.
 #[pyfunction]
 pub(crate) fn factors() -> Vec<(&'static str, &'static str, Vec<Argument>)> {
-    let arguments = |one: &Declaration| one.arguments.iter().map(|a| (a.name, a.python, a.default)).collect();
+    let arguments =
+        |one: &FactorSchema| one.arguments.iter().map(|a| (a.name, a.python, a.default)).collect();
     registry().map(|one| (one.names[0], one.python, arguments(one))).collect()
 }
 
 /// How expressions write kernels.
 #[pyfunction]
 pub(crate) fn kernel_help() -> String {
-    riesz::kernel::help()
+    riesz::kernel::help_text()
 }
 
 /// A length scale for each column of some rows by a rule: "median" or "median_per_feature".
@@ -38,7 +39,7 @@ pub(crate) fn length_scales(rows: PyReadonlyArray2<'_, f64>, rule: &str) -> PyRe
     let rows = rows.as_array();
     let rows = table(&Column::numbered(rows.ncols()), rows).map_err(refuse)?;
     let columns: Vec<usize> = (0..rows.width()).collect();
-    lengthscales(&rows, &columns, &Units::raw(rows.width()), rule).map_err(raise)
+    lengthscales(&rows, &columns, &ColumnScaling::raw(rows.width()), rule).map_err(raise)
 }
 
 /// A sum of products in riesz's JSON form.
@@ -49,7 +50,7 @@ pub(crate) fn kernel(terms: Vec<Written>) -> PyResult<String> {
         let mut term = Term { scale, factors: Vec::with_capacity(factors.len()) };
         for (name, columns, arguments) in &factors {
             let kind =
-                Declaration::named(name).ok_or_else(|| refuse(format!("there is no kernel '{name}'")))?;
+                FactorSchema::named(name).ok_or_else(|| refuse(format!("there is no kernel '{name}'")))?;
             let given: Vec<_> =
                 arguments.iter().map(|(name, values)| (name.as_str(), values.clone())).collect();
             term.factors.extend(kind.factors(columns, &given).map_err(refuse)?);

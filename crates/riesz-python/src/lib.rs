@@ -30,16 +30,19 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReado
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::attribution::coalitions;
-use riesz::expansion::{Link, ProbabilityLink};
+use riesz::attribution::sampled_shapley;
 use riesz::explanation::Strongest;
 use riesz::format::libsvm;
 use riesz::format::model::{self, SavedModel};
+use riesz::kernel_model::{Link, ProbabilityLink};
 use riesz::linalg::{Cholesky, Sparse};
-use riesz::posterior::Known as Precision;
+use riesz::posterior::VarianceReduction as Precision;
 use riesz::question::{Budget, Subject};
-use riesz::table::{Groups, level_of_number, level_of_text};
-use riesz::{Column, ColumnKind, Covariance, Exactness, Matrix, Posterior, Prediction, Rates, Table};
+use riesz::table::{Players, level_of_number, level_of_text};
+use riesz::{
+    Column, ColumnKind, Exactness, Matrix, NaturalScalePrediction, Posterior, PosteriorCovariance,
+    Prediction, Table,
+};
 use self_cell::self_cell;
 
 use crate::error::{raise, refuse};
@@ -80,7 +83,7 @@ fn may_keep(coalitions: usize, games: usize) -> bool {
 #[pyclass(frozen, module = "riesz._core")]
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
-    sample: coalitions::Sample,
+    sample: sampled_shapley::SampleState,
     /// How often a function has been asked about a row for them.
     evaluations: usize,
 }
@@ -95,7 +98,7 @@ impl Sample {
 }
 
 /// Players from their names and columns.
-fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Groups> {
+fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Players> {
     let mut named = Vec::with_capacity(groups.len());
     for (name, own) in groups {
         let names: Option<Vec<String>> =
@@ -104,7 +107,7 @@ fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Gr
             names.ok_or_else(|| refuse(format!("group '{name}' names a column that is not there")))?;
         named.push((name, names));
     }
-    Groups::named(columns, &named).map_err(refuse)
+    Players::named(columns, &named).map_err(refuse)
 }
 
 const NO_POSTERIOR: &str = "this model holds no posterior, from which standard deviations, covariances and \
@@ -114,9 +117,9 @@ const NO_POSTERIOR: &str = "this model holds no posterior, from which standard d
 /// A fitted kernel model.
 #[pyclass(frozen, module = "riesz._core")]
 struct Expansion {
-    model: Arc<riesz::Expansion>,
-    covariance: Option<Arc<Covariance>>,
-    groups: Option<Groups>,
+    model: Arc<riesz::KernelExpansion>,
+    covariance: Option<Arc<PosteriorCovariance>>,
+    groups: Option<Players>,
 }
 
 impl Expansion {
@@ -129,7 +132,7 @@ impl Expansion {
     ) -> PyResult<T> {
         let covariance = self.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
         self.of_rows(py, rows, move |model, rows, stop| {
-            work(&Posterior::new(model, &covariance)?.heeding(stop), rows)
+            work(&Posterior::new(model, &covariance)?.with_cancel(stop), rows)
         })
     }
 
@@ -145,7 +148,7 @@ impl Expansion {
         &self,
         py: Python<'_>,
         rows: &PyReadonlyArray2<'_, f64>,
-        work: impl FnOnce(&riesz::Expansion, &Table, &AtomicBool) -> riesz::Result<T> + Send + 'static,
+        work: impl FnOnce(&riesz::KernelExpansion, &Table, &AtomicBool) -> riesz::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         let (model, stop) = (self.model.clone(), Arc::new(AtomicBool::new(false)));
         let rows = table(model.columns(), rows.as_array()).map_err(refuse)?;
@@ -175,7 +178,7 @@ impl Expansion {
         let (kernel, points) = (fit::kernel(kernel)?, sample(points)?);
         let coef = coef.as_array();
         let coef = Matrix::from_row_major(coef.nrows(), coef.ncols(), coef.iter().copied().collect());
-        let mut model = riesz::Expansion::new(kernel, points, coef, intercept).map_err(raise)?;
+        let mut model = riesz::KernelExpansion::new(kernel, points, coef, intercept).map_err(raise)?;
         model.output_names = output_names;
         model.validate().map_err(refuse)?;
         Ok(Self { model: Arc::new(model), covariance: None, groups: None })
@@ -226,7 +229,7 @@ impl Expansion {
         weights: Option<Vec<f64>>,
         scale: Vec<f64>,
     ) -> PyResult<Self> {
-        let (factor, n) = (factor.as_array(), self.model.points.rows());
+        let (factor, n) = (factor.as_array(), self.model.support_points.rows());
         if factor.dim() != (n, n) {
             return Err(refuse(format!(
                 "the factor of the posterior is {:?}: it has a row a support point",
@@ -239,10 +242,10 @@ impl Expansion {
         let diagonal =
             |weights: Vec<f64>| Sparse::from_columns(n, weights.into_iter().enumerate().map(|one| [one]));
         let operator = weights.map(diagonal).transpose().map_err(refuse)?;
-        let covariance = Covariance {
-            prior: 1.0,
-            mirror: None,
-            known: vec![Precision::Inverse { operator, factor }],
+        let covariance = PosteriorCovariance {
+            prior_scale: 1.0,
+            skew_swap: None,
+            reduction: vec![Precision::CholeskyInverse { operator, factor }],
             scale,
         };
         Posterior::new(&self.model, &covariance).map_err(refuse)?;
@@ -279,7 +282,7 @@ impl Expansion {
     /// The same model with one more level, the last, in categorical columns, for cells that are none of the
     /// others.
     fn with_unseen(&self) -> PyResult<Self> {
-        let model = (*self.model).clone().with_unseen().map_err(raise)?;
+        let model = (*self.model).clone().with_unknown_level().map_err(raise)?;
         Ok(Self { model: Arc::new(model), covariance: self.covariance.clone(), groups: self.groups.clone() })
     }
 
@@ -347,10 +350,12 @@ impl Expansion {
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let found = match self.covariance {
-            Some(_) => self.of_posterior(py, &rows, |own, rows| Rates::of(own, rows, 0.0))?.mean,
+            Some(_) => {
+                self.of_posterior(py, &rows, |own, rows| NaturalScalePrediction::of(own, rows, 0.0))?.mean
+            }
             None => self.of_rows(py, &rows, |model, rows, stop| {
                 let latent = model.predict_until(rows, stop)?.column(0);
-                Ok(latent.into_iter().map(|f| model.link.natural(f)).collect())
+                Ok(latent.into_iter().map(|f| model.link.inverse_link(f)).collect())
             })?,
         };
         Ok(matrix(found.len(), 1, found)?.into_pyarray(py))
@@ -387,7 +392,9 @@ impl Expansion {
         rows: PyReadonlyArray2<'_, f64>,
         sds: f64,
     ) -> PyResult<(Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>)> {
-        let found = self.of_posterior(py, &rows, move |posterior, rows| Rates::of(posterior, rows, sds))?;
+        let found = self.of_posterior(py, &rows, move |posterior, rows| {
+            NaturalScalePrediction::of(posterior, rows, sds)
+        })?;
         Ok((found.mean, found.median, found.low, found.high))
     }
 
@@ -397,7 +404,9 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray3<f64>>> {
-        let joint = |posterior: &Posterior<'_>, rows: &Table| Ok(posterior.covariance(&posterior.at(rows)?));
+        let joint = |posterior: &Posterior<'_>, rows: &Table| {
+            Ok(posterior.covariance(&posterior.functionals_at(rows)?))
+        };
         stack(py, &self.of_posterior(py, &rows, joint)?)
     }
 
@@ -410,7 +419,7 @@ impl Expansion {
         seed: u64,
     ) -> PyResult<Bound<'py, PyArray3<f64>>> {
         let draw = move |posterior: &Posterior<'_>, rows: &Table| {
-            posterior.sample(&posterior.at(rows)?, draws, seed)
+            posterior.sample(&posterior.functionals_at(rows)?, draws, seed)
         };
         stack(py, &self.of_posterior(py, &rows, draw)?.values)
     }
@@ -437,7 +446,7 @@ impl Expansion {
 
     #[getter]
     fn points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let points = &self.model.points;
+        let points = &self.model.support_points;
         let by_column = matrix(points.width(), points.rows(), points.column_major().to_vec())?;
         Ok(by_column.reversed_axes().into_pyarray(py))
     }
@@ -471,7 +480,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let out = self.of_rows(py, &rows, riesz::Expansion::predict_until)?;
+        let out = self.of_rows(py, &rows, riesz::KernelExpansion::predict_until)?;
         Ok(matrix(out.rows(), out.cols(), out.data().to_vec())?.into_pyarray(py))
     }
 }
@@ -480,8 +489,8 @@ type Borrowed<'m> = riesz::Explainer<'m>;
 
 /// A model, and what its posterior is besides its mean.
 struct Known {
-    model: Arc<riesz::Expansion>,
-    covariance: Option<Arc<Covariance>>,
+    model: Arc<riesz::KernelExpansion>,
+    covariance: Option<Arc<PosteriorCovariance>>,
 }
 
 self_cell!(
@@ -517,7 +526,7 @@ impl Explainer {
         threads: Py<Threads>,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
-        let own = Some(&model.model.points);
+        let own = Some(&model.model.support_points);
         let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
         let question = question.with_players(Some(players(columns, groups)?));
         let owner = Known { model: model.model.clone(), covariance: model.covariance.clone() };
@@ -526,11 +535,12 @@ impl Explainer {
         let heeded = stop.clone();
         let prepare = move || {
             Owned::try_new(owner, |Known { model, covariance }| {
-                riesz::Explainer::until(model, question, heeded)?.with_posterior(covariance.as_deref())
+                riesz::Explainer::new_with_control(model, question, heeded)?
+                    .with_posterior(covariance.as_deref())
             })
         };
         let owned = interruptible(py, threads.get(), &stop, prepare)?.map_err(raise)?;
-        let by_coalitions = owned.borrow_dependent().by_coalitions();
+        let by_coalitions = owned.borrow_dependent().samples_coalitions();
         Ok(Self { owned: Arc::new(owned), threads, budget, by_coalitions, stop })
     }
 
@@ -575,7 +585,7 @@ impl Explainer {
         let rows = rows.as_array();
         let explainer = self.owned.borrow_dependent();
         let columns = self.owned.borrow_owner().model.columns();
-        let (n, m, p) = (rows.nrows(), explainer.base().len(), explainer.groups().players().len());
+        let (n, m, p) = (rows.nrows(), explainer.base_values().len(), explainer.groups().players().len());
         let mut whole: Option<riesz::Explanation> = None;
         let budget = self.within(budget);
         let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
@@ -583,7 +593,7 @@ impl Explainer {
         // What is sampled is kept, and kept in one piece.
         let keeps = sampled && may_keep(budget.coalitions.min(all), n * m) || sample.is_some();
         let mut kept = keeps.then(|| sample.cloned().unwrap_or_default());
-        let (mut done, mut chunk) = (0, if keeps { n } else { explainer.rows_at_once() });
+        let (mut done, mut chunk) = (0, if keeps { n } else { explainer.max_batch_rows() });
         while whole.is_none() || done < n {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
@@ -651,7 +661,7 @@ impl Explainer {
 /// Puts `part` below what is there.
 fn join(whole: &mut Option<riesz::Explanation>, part: riesz::Explanation) -> PyResult<()> {
     match whole {
-        Some(whole) => whole.append(part).map_err(refuse),
+        Some(whole) => whole.concat_rows(part).map_err(refuse),
         None => {
             *whole = Some(part);
             Ok(())

@@ -6,8 +6,11 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::fit::nystrom::{Beginning, Coefficients, Job, Model, Needs, Pass, Plan, Rows, Statistics, Survey};
-use riesz::kernel::{KernelExpression, Units};
+use riesz::fit::nystrom::{
+    Coefficients, DataPass, DataSurvey, FitPlan, InitialData, InitialInput, Job, LabelledRows, Model,
+    Statistics,
+};
+use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::{Kernel, Matrix, fit::nystrom};
 
 use crate::threads::{Threads, interruptible};
@@ -16,22 +19,22 @@ use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 /// Features with their names and levels, targets (rows × targets), and weights.
 type UnitRows<'py> = (NamedRows<'py>, PyReadonlyArray2<'py, f64>, Option<Vec<f64>>);
 
-fn rows((x, y, weights): UnitRows<'_>) -> PyResult<Rows> {
+fn rows((x, y, weights): UnitRows<'_>) -> PyResult<LabelledRows> {
     let y = y.as_array();
     let y = Matrix::from_row_major(y.nrows(), y.ncols(), y.iter().copied().collect());
-    Rows::new(sample(x)?, y, weights).map_err(raise)
+    LabelledRows::new(sample(x)?, y, weights).map_err(raise)
 }
 
 fn job(json: &str) -> PyResult<Job> {
     serde_json::from_str(json).map_err(refuse)
 }
 
-fn survey(bytes: &[u8]) -> PyResult<Survey> {
-    Survey::from_bytes(bytes).map_err(raise)
+fn survey(bytes: &[u8]) -> PyResult<DataSurvey> {
+    DataSurvey::from_bytes(bytes).map_err(raise)
 }
 
-fn plan(bytes: &[u8]) -> PyResult<Plan> {
-    Plan::from_bytes(bytes).map_err(raise)
+fn plan(bytes: &[u8]) -> PyResult<FitPlan> {
+    FitPlan::from_bytes(bytes).map_err(raise)
 }
 
 /// What `work` makes, as bytes; with so many threads, `None` for one a core.
@@ -87,7 +90,11 @@ pub fn tune_fit<'py>(
     let stop = Arc::new(AtomicBool::new(false));
     let work = move || {
         let sample = survey.sample()?;
-        let units = if standardise { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
+        let units = if standardise {
+            ColumnScaling::standardised(&sample.x)
+        } else {
+            ColumnScaling::raw(sample.x.width())
+        };
         job.tuned(&survey, expression.resolve(&sample.x, &units)?)
     };
     let tuned = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
@@ -174,7 +181,7 @@ pub fn unit_pass<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (plan, rows) = (self::plan(plan)?, self::rows(rows)?);
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
-    made(py, threads, move || Ok(Pass::of(&plan, &coefficients, &rows, unit)?.to_bytes()))
+    made(py, threads, move || Ok(DataPass::of(&plan, &coefficients, &rows, unit)?.to_bytes()))
 }
 
 /// What several units together say of them.
@@ -188,8 +195,8 @@ pub fn merge_passes<'py>(
     let plan = self::plan(plan)?;
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
     made(py, Some(1), move || {
-        let mut all = Pass::empty(&plan, &coefficients);
-        parts.iter().try_for_each(|bytes| all.merge(&Pass::from_bytes(&plan, &coefficients, bytes)?))?;
+        let mut all = DataPass::empty(&plan, &coefficients);
+        parts.iter().try_for_each(|bytes| all.merge(&DataPass::from_bytes(&plan, &coefficients, bytes)?))?;
         Ok(all.to_bytes())
     })
 }
@@ -197,8 +204,8 @@ pub fn merge_passes<'py>(
 /// A fit under way, by statistics of all rows, by a survey, or by its plan alone.
 #[pyclass(module = "riesz._core")]
 pub struct Fitting {
-    plan: Plan,
-    fitting: nystrom::Fitting,
+    plan: FitPlan,
+    fitting: nystrom::FitState,
 }
 
 #[pymethods]
@@ -207,18 +214,18 @@ impl Fitting {
     fn new(py: Python<'_>, plan: &[u8], job: &str, beginning: &[u8]) -> PyResult<Self> {
         let (plan, job) = (self::plan(plan)?, self::job(job)?);
         let (statistics, survey) = match plan.needs() {
-            Needs::Statistics => (Some(Statistics::from_bytes(&plan, beginning).map_err(raise)?), None),
-            Needs::Survey => (None, Some(self::survey(beginning)?)),
-            Needs::Nothing => (None, None),
+            InitialData::Statistics => (Some(Statistics::from_bytes(&plan, beginning).map_err(raise)?), None),
+            InitialData::Survey => (None, Some(self::survey(beginning)?)),
+            InitialData::Nothing => (None, None),
         };
         let stop = Arc::new(AtomicBool::new(false));
         let work = move || {
             let beginning = match (statistics, &survey) {
-                (Some(own), _) => Beginning::Statistics(own),
-                (_, Some(own)) => Beginning::Survey(own),
-                _ => Beginning::Nothing,
+                (Some(own), _) => InitialInput::Statistics(own),
+                (_, Some(own)) => InitialInput::Survey(own),
+                _ => InitialInput::Nothing,
             };
-            Ok((nystrom::Fitting::new(&plan, &job, beginning)?, plan))
+            Ok((nystrom::FitState::new(&plan, &job, beginning)?, plan))
         };
         let (fitting, plan) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
         Ok(Self { plan, fitting })
@@ -226,15 +233,15 @@ impl Fitting {
 
     /// The coefficients at which a pass over all rows is wanted, as bytes; `None` at the end.
     fn wants<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.fitting.wants().map(|own| PyBytes::new(py, &own.to_bytes()))
+        self.fitting.next_coefficients().map(|own| PyBytes::new(py, &own.to_bytes()))
     }
 
     /// Goes on by that pass.
     fn take(&mut self, py: Python<'_>, pass: &[u8]) -> PyResult<()> {
-        let Some(coefficients) = self.fitting.wants() else { return Ok(()) };
-        let pass = Pass::from_bytes(&self.plan, coefficients, pass).map_err(raise)?;
+        let Some(coefficients) = self.fitting.next_coefficients() else { return Ok(()) };
+        let pass = DataPass::from_bytes(&self.plan, coefficients, pass).map_err(raise)?;
         let fitting = &mut self.fitting;
-        py.detach(|| fitting.take(&pass)).map_err(raise)
+        py.detach(|| fitting.apply_pass(&pass)).map_err(raise)
     }
 
     /// Proved bounds at rows, rows × targets; `None` if there are none.
@@ -269,9 +276,9 @@ impl Fitting {
 pub fn plan_facts(plan: &[u8]) -> PyResult<(String, usize, &'static str)> {
     let plan = self::plan(plan)?;
     let needs = match plan.needs() {
-        Needs::Statistics => "statistics",
-        Needs::Survey => "survey",
-        Needs::Nothing => "nothing",
+        InitialData::Statistics => "statistics",
+        InitialData::Survey => "survey",
+        InitialData::Nothing => "nothing",
     };
     Ok((plan.digest(), plan.landmarks.rows(), needs))
 }

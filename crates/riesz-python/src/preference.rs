@@ -10,10 +10,11 @@ use riesz::explanation::Fact;
 use riesz::game::Background;
 use riesz::linalg::Sparse;
 use riesz::preference::{
-    Bags, ContextKernel, DuelGame, DuelQuestion, Duels, Entrants, Home, Inference, MissingOutcome, Odds,
-    PairKernel, PreferenceFit, PreferenceProcess, Record, differences, entrants, explain,
+    ContextKernel, DuelEntries, DuelGame, DuelLogOdds, DuelQuestion, Duels, HomeSide, Inference, ItemBags,
+    MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, differences, explain,
+    prepare_entries,
 };
-use riesz::{Error, Matrix, SumPrediction, Table};
+use riesz::{AggregatePrediction, Error, Matrix, Table};
 
 use crate::explanation::Explanation;
 use crate::fit::Fitted;
@@ -75,10 +76,10 @@ pub fn read_outcomes(
 pub fn read_homes(cells: Vec<Option<String>>, names: Names) -> PyResult<Vec<i8>> {
     let (left, right) = names;
     let found = riesz::preference::read_homes("home", &cells, Some([&left, &right])).map_err(raise)?;
-    let code = |home: &Home| match home {
-        Home::Left => 1,
-        Home::Right => -1,
-        Home::Nobody => 0,
+    let code = |home: &HomeSide| match home {
+        HomeSide::Left => 1,
+        HomeSide::Right => -1,
+        HomeSide::Nobody => 0,
     };
     Ok(found.iter().map(code).collect())
 }
@@ -120,7 +121,7 @@ pub struct FittedPrior {
 /// Duels as a model takes them.
 struct Learnt {
     items: Table,
-    bags: Option<Bags>,
+    bags: Option<ItemBags>,
     duels: Duels,
 }
 
@@ -130,23 +131,25 @@ impl Circumstances<'_> {
         let (left, right, outcome, weight) = duels;
         let home = self.home.map(|home| {
             let side = |side: &i8| match side {
-                1 => Home::Left,
-                -1 => Home::Right,
-                _ => Home::Nobody,
+                1 => HomeSide::Left,
+                -1 => HomeSide::Right,
+                _ => HomeSide::Nobody,
             };
-            home.iter().map(side).collect::<Vec<Home>>()
+            home.iter().map(side).collect::<Vec<HomeSide>>()
         });
         let bags = self.members.map(|(bags, bag, item, weight)| {
-            Bags::new(items.rows(), bags, &bag, &item, weight.as_deref()).map_err(raise)
+            ItemBags::new(items.rows(), bags, &bag, &item, weight.as_deref()).map_err(raise)
         });
         let bags = bags.transpose()?;
-        let Entrants { table, left, right, alone } = match &bags {
-            Some(_) => Entrants { table: items, left, right, alone: None },
-            None => entrants(&items, (&left, &right), &outcome, home.as_deref(), self.names.as_deref())
-                .map_err(raise)?,
+        let DuelEntries { table, left, right, alone } = match &bags {
+            Some(_) => DuelEntries { table: items, left, right, alone: None },
+            None => {
+                prepare_entries(&items, (&left, &right), &outcome, home.as_deref(), self.names.as_deref())
+                    .map_err(raise)?
+            }
         };
-        let count = bags.as_ref().map_or(table.rows(), Bags::count);
-        process.prior.alone = alone;
+        let count = bags.as_ref().map_or(table.rows(), ItemBags::count);
+        process.prior.extra_utility_kernel = alone;
         let duels = match self.contexts {
             None => Duels::new(count, &left, &right, &outcome, weight.as_deref()),
             Some((kernel, shared, rows)) => {
@@ -182,9 +185,9 @@ impl FittedPrior {
         let contexts = prior.contexts.as_ref().map(|c| Ok::<_, PyErr>((json(&c.kernel)?, c.shared)));
         Ok(Self {
             kernel: json(&prior.items)?,
-            utility: prior.utility,
-            generalised: prior.generalised,
-            alone: prior.alone.iter().flat_map(|k| &k.terms).map(|term| term.scale).collect(),
+            utility: prior.utility_variance,
+            generalised: prior.generalised_variance,
+            alone: prior.extra_utility_kernel.iter().flat_map(|k| &k.terms).map(|term| term.scale).collect(),
             contexts: contexts.transpose()?,
             margin,
         })
@@ -207,7 +210,7 @@ pub fn fit_preferences(
     seed: u64,
 ) -> PyResult<(Fitted, FittedPrior)> {
     let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
-    (process.prior.utility, process.prior.generalised) = (utility, generalised);
+    (process.prior.utility_variance, process.prior.generalised_variance) = (utility, generalised);
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
     let learnt = circumstances.arranged(&mut process, sample(items)?, duels)?;
     let stop = process.stop.clone();
@@ -257,7 +260,7 @@ pub fn predict_sums<'py>(
         columns.get_mut(place).ok_or_else(|| refuse("there is no such sum"))?.push((row, weight));
     }
     let weights = Sparse::from_columns(table.rows(), columns).map_err(raise)?;
-    let found = SumPrediction::of(&model.model, covariance, &table, &weights).map_err(raise)?;
+    let found = AggregatePrediction::of(&model.model, covariance, &table, &weights).map_err(raise)?;
     let array =
         |m: &Matrix| Ok::<_, PyErr>(crate::matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py));
     let mut sd = found.variance;
@@ -325,11 +328,11 @@ pub fn explain_duels(
 /// Explained duels by name, and who is likely to win; of bags their means.
 fn named(
     mut found: riesz::Explanation,
-    (model, covariance, rows): (&riesz::Expansion, Option<&riesz::Covariance>, &Table),
+    (model, covariance, rows): (&riesz::KernelExpansion, Option<&riesz::PosteriorCovariance>, &Table),
     (left, right, shares): Called,
 ) -> Result<riesz::Explanation, Error> {
     let odds = match shares {
-        None => Odds::of(model, covariance, rows)?,
+        None => DuelLogOdds::of(model, covariance, rows)?,
         Some((places, weights)) => {
             let mut columns = vec![Vec::new(); left.len()];
             for (row, (place, weight)) in places.into_iter().zip(weights).enumerate() {
@@ -339,7 +342,7 @@ fn named(
             found = found.average(&sums)?;
             let of = "log odds of two bags, and their values, are means over pairs of their members";
             found.provenance.run.push(Fact::new("bags", of));
-            Odds::of_sums(model, covariance, rows, &sums)?
+            DuelLogOdds::of_sums(model, covariance, rows, &sums)?
         }
     };
     found.duels = Some(odds.duels(&left, &right));

@@ -7,8 +7,8 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::Table;
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, ContextKernel, LandmarkFunction, LandmarkProcess, LandmarkState, PairKernel,
-    PreferenceProcess,
+    AbilityRidge, BradleyTerry, ContextKernel, LandmarkFunction, LandmarkParameters, LandmarkProcess,
+    PairKernel, PreferenceProcess,
 };
 use riesz::table::ColumnKind;
 
@@ -103,7 +103,7 @@ impl PairFunction {
     fn new(prior: Prior, fields: GivenFields<'_>, learnt: GivenLearnt<'_>) -> PyResult<Self> {
         let (kernel, [utility, generalised], alone, around, margin) = prior;
         let mut prior = PairKernel::new(crate::fit::kernel(&kernel)?, utility, generalised);
-        prior.alone = alone.map(|kernel| crate::fit::kernel(&kernel)).transpose()?;
+        prior.extra_utility_kernel = alone.map(|kernel| crate::fit::kernel(&kernel)).transpose()?;
         let around = around.map(|(kernel, shared)| {
             Ok::<_, PyErr>(ContextKernel { kernel: crate::fit::kernel(&kernel)?, shared })
         });
@@ -111,7 +111,7 @@ impl PairFunction {
         let (bases, weights) = fields;
         let bases = bases.into_iter().map(|(rows, basis)| Ok::<_, PyErr>((sample(rows)?, own(&basis))));
         let (items, contexts, pairs, rows, curve) = learnt;
-        let state = LandmarkState {
+        let state = LandmarkParameters {
             bases: bases.collect::<PyResult<_>>()?,
             weights: own(&weights),
             items: sample(items)?,
@@ -129,11 +129,17 @@ impl PairFunction {
     ) -> PyResult<(Bound<'py, PyAny>, (Prior, Fields<'py>, Learnt<'py>))> {
         let (py, this) = (slf.py(), &slf.get().0);
         let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
-        let PairKernel { items, utility, generalised, alone, contexts } = &this.prior;
+        let PairKernel {
+            items,
+            utility_variance: utility,
+            generalised_variance: generalised,
+            extra_utility_kernel: alone,
+            contexts,
+        } = &this.prior;
         let around = contexts.as_ref().map(|own| Ok::<_, PyErr>((json(&own.kernel)?, own.shared)));
         let alone = alone.as_ref().map(json).transpose()?;
         let prior = (json(items)?, [*utility, *generalised], alone, around.transpose()?, this.margin);
-        let LandmarkState { bases, weights, items, contexts, pairs, rows, curve } = this.state();
+        let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = this.state();
         let bases = bases.iter().map(|(rows, basis)| Ok((columns(py, rows)?, array(py, basis)?)));
         let fields = (bases.collect::<PyResult<_>>()?, array(py, &weights)?);
         let around = contexts.as_ref().map(|own| columns(py, own)).transpose()?;
@@ -167,7 +173,7 @@ impl PairFunction {
             move |function: &LandmarkFunction, items: &Table, contexts: Option<&Table>, stop: &AtomicBool| {
                 let (mean, sd) = match spread.as_deref() {
                     None => return Ok((function.log_odds(items, &pairs, contexts)?, None)),
-                    Some("exact") => function.solved_moments(items, &pairs, contexts, stop)?,
+                    Some("exact") => function.exact_moments(items, &pairs, contexts, stop)?,
                     Some(_) => function.moments(items, &pairs, contexts)?,
                 };
                 Ok((mean, Some(sd)))
@@ -245,7 +251,7 @@ pub fn fit_landmarks(
     sizes: Sizes,
 ) -> PyResult<FittedLandmarks> {
     let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
-    [process.prior.utility, process.prior.generalised] = shares;
+    [process.prior.utility_variance, process.prior.generalised_variance] = shares;
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
     let (items, duels) = circumstances.between_items(&mut process, sample(items)?, duels)?;
     let stop = process.stop.clone();
@@ -285,7 +291,7 @@ pub fn preference_evidence(
     let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
     let duels = duels_of(items.rows(), duels)?;
     let mut process = PreferenceProcess::new(kernel);
-    [process.prior.utility, process.prior.generalised] = shares;
+    [process.prior.utility_variance, process.prior.generalised_variance] = shares;
     let stop = process.stop.clone();
     let work = move || {
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();

@@ -2,9 +2,9 @@
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use riesz::attribution::permutation::orders;
-use riesz::question::{Estimator, Source, Subject};
-use riesz::{Background, Column, Conditional, Game};
+use riesz::attribution::permutation::permutations_per_row;
+use riesz::question::{Source, Subject, ValueEstimator};
+use riesz::{Background, Column, ConditionalModel, Game};
 use serde_json::Value;
 
 use crate::{players, raise, refuse, table};
@@ -93,9 +93,11 @@ impl Question {
             settings.ask(Subject::Function, &columns, Some(&background), weights.as_ref(), None)?;
         let question = question.with_players(Some(players(&columns, groups)?));
         let estimated = match (&question.game, question.estimator) {
-            (_, Estimator::Permutation { .. }) => orders(&question, &columns).map_err(raise)?.is_some(),
+            (_, ValueEstimator::Permutation { .. }) => {
+                permutations_per_row(&question, &columns).map_err(raise)?.is_some()
+            }
             (Game::Observational { conditional, .. }, _)
-                if !matches!(conditional, Conditional::Embedding(_)) =>
+                if !matches!(conditional, ConditionalModel::Embedding(_)) =>
             {
                 true
             }
@@ -111,8 +113,8 @@ impl Question {
     #[getter]
     fn estimator(&self) -> &'static str {
         match self.question.estimator {
-            Estimator::Permutation { .. } => "permutation",
-            Estimator::KernelShap => "kernel_shap",
+            ValueEstimator::Permutation { .. } => "permutation",
+            ValueEstimator::KernelShap => "kernel_shap",
         }
     }
 

@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::kernel::{Categorical, Linear};
-use riesz::preference::clusters::{Clusterer, Count, Method};
-use riesz::preference::{Evidence, Flow, PairKernel, PreferenceProcess, Rankability, Ranking, SpecR};
+use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod};
+use riesz::preference::{
+    ModelEvidence, PairKernel, PairwiseLogOdds, PreferenceProcess, Rankability, RankingRequest, SpecR,
+};
 use riesz::table::ColumnKind;
 use riesz::{Kernel, Posterior, Table};
 
@@ -46,7 +48,7 @@ pub fn rank_abilities(
 ) -> PyResult<Ranked> {
     let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
     let model = model.model.clone();
-    let ranking = Ranking { draws, level, seed, ..Ranking::default() };
+    let ranking = RankingRequest { draws, level, seed, ..RankingRequest::default() };
     let stop = ranking.stop.clone();
     let work = move || {
         let columns = model.columns();
@@ -58,7 +60,7 @@ pub fn rank_abilities(
         let values = (0..count).map(|i| i as f64).chain(std::iter::repeat_n(0.0, count)).collect();
         let rows = Table::from_column_major(columns.to_vec(), count, values)?;
         let posterior = Posterior::new(&model, &covariance)?;
-        let at = posterior.at(&rows)?;
+        let at = posterior.functionals_at(&rows)?;
         ranking.of_abilities(&posterior.mean_of(&at).column(0), &posterior.covariance(&at)[0])
     };
     Ok(ranked(&interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?))
@@ -89,12 +91,12 @@ pub fn rank_preferences(
                 false => Kernel::from(Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] }),
             }
     });
-    prior.alone = alone.reduce(|a, b| a + b);
+    prior.extra_utility_kernel = alone.reduce(|a, b| a + b);
     let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
     let model = model.model.clone();
-    let ranking = Ranking { draws, level, triangles, seed, ..Ranking::default() };
+    let ranking = RankingRequest { draws, level, triangles, seed, ..RankingRequest::default() };
     let stop = ranking.stop.clone();
-    let work = move || ranking.of(&Flow::new(&model, &covariance, &prior, &items)?);
+    let work = move || ranking.of(&PairwiseLogOdds::new(&model, &covariance, &prior, &items)?);
     Ok(ranked(&interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?))
 }
 
@@ -132,7 +134,7 @@ pub fn compare_preferences(
     let items = sample(items)?;
     let (duels, process) = (duels(items.rows(), given)?, process(kernel, tune, restarts, seed)?);
     let stop = process.stop.clone();
-    let work = move || Evidence::of(&process, &items, &duels);
+    let work = move || ModelEvidence::of(&process, &items, &duels);
     let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
     Ok([found.nested, found.utility, found.generalised])
 }
@@ -164,18 +166,18 @@ pub fn cluster_preferences<'py>(
 ) -> PyResult<Clustered<'py>> {
     let items = sample(items)?;
     let mut process = process(kernel, tune, 0, seed)?;
-    (process.prior.utility, process.prior.generalised) = (share, share);
+    (process.prior.utility_variance, process.prior.generalised_variance) = (share, share);
     let method = match method {
-        "mixture" => Method::Mixture { covariates, starts },
-        "generalised" => Method::Generalised,
-        "comparisons" => Method::Comparisons,
-        "abstaining" => Method::Abstaining { threshold },
-        "spectral" => Method::Spectral,
-        "covariates" => Method::Covariates,
+        "mixture" => ClusteringMethod::Mixture { covariates, starts },
+        "generalised" => ClusteringMethod::Generalised,
+        "comparisons" => ClusteringMethod::Comparisons,
+        "abstaining" => ClusteringMethod::Abstaining { threshold },
+        "spectral" => ClusteringMethod::Spectral,
+        "covariates" => ClusteringMethod::Covariates,
         other => return Err(refuse(format!("there is no method '{other}'"))),
     };
     let duels = duels(items.rows(), given)?;
-    let count = count.map_or(Count::UpTo(most.min(items.rows())), Count::Fixed);
+    let count = count.map_or(ClusterCount::UpTo(most.min(items.rows())), ClusterCount::Fixed);
     let clusterer = Clusterer { method, count, subsamples, seed, ..Clusterer::new(process, most) };
     let stop = clusterer.stop.clone();
     let work = move || clusterer.fit(&items, &duels);

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use riesz::Table;
-use riesz::causal::{Acquisition, Arm, Domain, Effect, Outlook, Prior, Search, Suggestion, Trials, Updated};
+use riesz::causal::{
+    Acquisition, AcquisitionSearch, Domain, Effect, EffectPosterior, EffectPrior, Suggestion, TreatmentArm,
+    Trials, UpdatedEffect,
+};
 
 use crate::fusion::{Asked, CausalEffect, Told, array, sums, told};
 use crate::threads::{Threads, interruptible};
@@ -22,7 +25,7 @@ type Bounds = Vec<(String, (f64, f64))>;
 type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Bounds, Vec<f64>);
 
 /// The same in the core's types.
-type Chosen = (Arc<Effect>, (Trials, Prior), Domain, Vec<f64>);
+type Chosen = (Arc<Effect>, (Trials, EffectPrior), Domain, Vec<f64>);
 
 /// The number of the effect, treatments, what trying them is worth, expected improvement, mean and standard
 /// deviation of the effect, and whether the studies tell it.
@@ -31,8 +34,8 @@ type Next = (usize, Vec<f64>, f64, f64, f64, f64, bool);
 /// What is told of queries, and variance and length scale of the discrepancy and noise.
 type Believed = (Told, (f64, f64, f64));
 
-fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, Prior)> {
-    let prior = Prior::named(&prior).map_err(raise)?;
+fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, EffectPrior)> {
+    let prior = EffectPrior::named(&prior).map_err(raise)?;
     Ok((Trials { treatments: sample(rows)?, outcomes, noise }, prior))
 }
 
@@ -47,10 +50,10 @@ pub fn update_effect(
     let (sums, effect) = (sums(&effect.effect, asked)?, Arc::clone(&effect.effect));
     let (trials, prior) = tried(trials)?;
     let work = move || {
-        let updated = Updated::new(&effect, &trials, prior)?;
-        let Outlook { mean, covariance, standing } = updated.at(&sums.treatments)?;
+        let updated = UpdatedEffect::new(&effect, &trials, prior)?;
+        let EffectPosterior { mean, covariance, standing } = updated.at(&sums.treatments)?;
         let causes = Vec::new();
-        Ok((sums.told(&riesz::causal::Told { mean, covariance, causes, standing }), updated.numbers()))
+        Ok((sums.estimate(&riesz::causal::Told { mean, covariance, causes, standing }), updated.parameters()))
     };
     let (own, numbers) = interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?;
     Ok((told(py, own)?, (numbers.variance, numbers.lengthscale, numbers.noise)))
@@ -77,12 +80,12 @@ pub fn suggest_trials(
         Ok::<_, PyErr>((Arc::clone(&effect.get().effect), tried(trials)?, domain, costs))
     };
     let choices: Vec<Chosen> = choices.into_iter().map(choice).collect::<PyResult<_>>()?;
-    let search = Search { acquisition, minimize, supported, seed };
+    let search = AcquisitionSearch { acquisition, minimize, supported, seed };
     let work = move || {
         let mut arms = Vec::with_capacity(choices.len());
         for (effect, (trials, prior), domain, costs) in &choices {
-            let believed = Updated::new(effect, trials, *prior)?;
-            arms.push(Arm { believed, domain: domain.clone(), costs: costs.clone() });
+            let believed = UpdatedEffect::new(effect, trials, *prior)?;
+            arms.push(TreatmentArm { believed, domain: domain.clone(), costs: costs.clone() });
         }
         search.suggest(&arms, count)
     };

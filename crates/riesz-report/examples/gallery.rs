@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use riesz::explanation::{Fact, Provenance};
-use riesz::{Column, Exactness, Explanation, Groups, Index, Table};
+use riesz::{Column, Exactness, Explanation, Players, Table, ValueIndex};
 use riesz_report::{PLOTS, Plot, PlotOptions, ReportOptions, Theme, png, render, report};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -96,8 +96,8 @@ fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
     let predictions: Vec<f64> =
         (0..n).map(|i| 152.133 + values[i * d..(i + 1) * d].iter().sum::<f64>()).collect();
     let explanation = Explanation {
-        index: Index::Shapley,
-        players: Groups::singletons(&columns).players().to_vec(),
+        index: ValueIndex::Shapley,
+        players: Players::singletons(&columns).players().to_vec(),
         subsets: None,
         output_names: vec!["progression".into()],
         values,

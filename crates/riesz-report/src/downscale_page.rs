@@ -2,8 +2,8 @@
 //! and of bags what was observed and why. No network, no script.
 
 use minijinja::{Value, context};
-use riesz::aggregate::Unit;
-use riesz::expansion::Link;
+use riesz::aggregate::TargetUnit;
+use riesz::kernel_model::Link;
 use riesz::{Error, Explanation, Result};
 
 use crate::format::{fixed, number};
@@ -70,7 +70,7 @@ pub struct PageBags<'p> {
     /// Means or sums of the rows' outputs explained, a row a bag, and likewise those of all rows together.
     pub explanation: [&'p Explanation; 2],
     /// Which of the two.
-    pub unit: Unit,
+    pub unit: TargetUnit,
 }
 
 /// The page as one HTML file that opens from disk and loads nothing.
@@ -275,7 +275,7 @@ fn of_bags(own: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
             own.observed.map_or(f64::NAN, |(_, found)| found[k]),
             off.as_ref().map_or(f64::NAN, |off| off[k]),
         ];
-        let times = if own.unit == Unit::Sum { own.mass[k] / whole } else { 1.0 };
+        let times = if own.unit == TargetUnit::Sum { own.mass[k] / whole } else { 1.0 };
         let own = (&own.names[k][..], own.rows[k], own.mass[k], own.map.0[k]);
         line(own, seen, why((e, k), all, times, page.link), (e, k))
     }));

@@ -2,7 +2,7 @@
 //! curve, and which study leaves it unsure. No network, no script.
 
 use minijinja::context;
-use riesz::causal::{Cause, Estimand, Route};
+use riesz::causal::{Estimand, IdentificationRoute, UncertaintyCause};
 use riesz::error::listed;
 use riesz::{Result, Table};
 
@@ -34,7 +34,7 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     let graph = drawn.map(|graph| both(&|options| render_causal_graph(graph, found, options))).transpose()?;
     let sd = effect.sd();
     let largest = |own: &[f64]| own.iter().fold(0.0, |m: f64, v| m.max(v.sqrt()));
-    let shares = effect.shares();
+    let shares = effect.variance_shares();
     let causes: Vec<_> = shares
         .iter()
         .zip(&effect.causes)
@@ -66,7 +66,9 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
             cells.push(if supported[i] { "yes" } else { "no" }.into());
             cells.extend(effect.causes.iter().map(|(_, own)| told(own[i].sqrt())));
             let own = &effect.standing[i];
-            cells.extend([own.resolved_by_first, own.resolved_by_rest, own.overlap].map(|v| fixed(v, 2)));
+            cells.extend(
+                [own.variance_explained_by_first, own.resolved_by_rest, own.overlap].map(|v| fixed(v, 2)),
+            );
             cells
         })
         .collect();
@@ -118,19 +120,19 @@ fn says(page: &EffectPage<'_>) -> String {
 }
 
 /// What leaves the effect unsure, in a sentence.
-fn unsure(shares: &[(Cause, f64)]) -> String {
+fn unsure(shares: &[(UncertaintyCause, f64)]) -> String {
     let Some((cause, share)) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|own| own.1 > 0.0)
     else {
         return "Nothing does.".into();
     };
     let remedy = match cause {
-        Cause::Study(k) => format!("more rows of study {} would help most", k + 1),
-        Cause::Outcome | Cause::Stage(_) => "more rows would help most".into(),
-        Cause::Interaction => {
+        UncertaintyCause::Study(k) => format!("more rows of study {} would help most", k + 1),
+        UncertaintyCause::Outcome | UncertaintyCause::Stage(_) => "more rows would help most".into(),
+        UncertaintyCause::Interaction => {
             "study 1 leads where the next one knows little, and rows of that would help most there".into()
         }
-        Cause::Adjustment => "more people would help most".into(),
-        Cause::Hyperparameters => "more rows of any study would tell how smooth it is".into(),
+        UncertaintyCause::Adjustment => "more people would help most".into(),
+        UncertaintyCause::Hyperparameters => "more rows of any study would tell how smooth it is".into(),
     };
     format!(
         "The largest part of the variance over these treatments, {} %, is due to {cause}: {remedy}.",
@@ -139,39 +141,41 @@ fn unsure(shares: &[(Cause, f64)]) -> String {
 }
 
 /// What a cause is.
-fn meaning(cause: Cause, page: &EffectPage<'_>) -> String {
+fn meaning(cause: UncertaintyCause, page: &EffectPage<'_>) -> String {
     match cause {
-        Cause::Outcome => format!(
+        UncertaintyCause::Outcome => format!(
             "what {} is, given treatments and covariates, is known by few rows, or noisy ones",
             page.found.outcome
         ),
-        Cause::Stage(k) => format!(
+        UncertaintyCause::Stage(k) => format!(
             "what stage {} of the table says, how {} come about, is known by few rows, or noisy ones",
             k + 1,
             page.found.stages().get(k + 1).map_or_else(String::new, |next| listed(&next.history))
         ),
-        Cause::Adjustment if page.found.is_single_table() => {
+        UncertaintyCause::Adjustment if page.found.is_single_table() => {
             "who happens to be in the table, over whom the effect is averaged".into()
         }
-        Cause::Interaction if page.found.is_single_table() => {
+        UncertaintyCause::Interaction if page.found.is_single_table() => {
             "a stage may lead to where the next one knows little".into()
         }
-        Cause::Study(0) => {
+        UncertaintyCause::Study(0) => {
             "what treatments do to what studies share is known by few rows, or noisy ones".into()
         }
-        Cause::Study(k) if k == page.studies.studies.len() => {
+        UncertaintyCause::Study(k) if k == page.studies.studies.len() => {
             format!(
                 "what {} is, given what studies share, is known by few rows, or noisy ones",
                 page.found.outcome
             )
         }
-        Cause::Study(_) => {
+        UncertaintyCause::Study(_) => {
             "how one of the things that studies share leads to the next is known by few rows, or noisy ones"
                 .into()
         }
-        Cause::Interaction => "a study may lead to where those after it know little".into(),
-        Cause::Adjustment => "who happens to be in study 1, over whom the effect is averaged".into(),
-        Cause::Hyperparameters => "how smooth and how noisy all this is".into(),
+        UncertaintyCause::Interaction => "a study may lead to where those after it know little".into(),
+        UncertaintyCause::Adjustment => {
+            "who happens to be in study 1, over whom the effect is averaged".into()
+        }
+        UncertaintyCause::Hyperparameters => "how smooth and how noisy all this is".into(),
     }
 }
 
@@ -189,9 +193,9 @@ fn studies(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
         .enumerate()
         .map(|(k, own)| {
             let by = match &own.route {
-                Route::Direct => String::new(),
-                Route::BackDoor(others) => format!(", adjusted for {}", names(others)),
-                Route::FrontDoor(others) => format!(", through {}", names(others)),
+                IdentificationRoute::Direct => String::new(),
+                IdentificationRoute::BackDoor(others) => format!(", adjusted for {}", names(others)),
+                IdentificationRoute::FrontDoor(others) => format!(", through {}", names(others)),
             };
             let says = format!("what {} does to {}{by}", names(&own.treatments), names(&own.mediators));
             context! { name => (k + 1).to_string(), rows => own.treatments.rows(), says }

@@ -2,8 +2,8 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
-use riesz::explanation::{Duel, Sampling, Source, Spread};
-use riesz::{ColumnKind, Decisions, Error, Exactness, Explanation, Result};
+use riesz::explanation::{Duel, Sampling, Spread, UncertaintySource};
+use riesz::{ClassDecisions, ColumnKind, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -26,7 +26,7 @@ pub struct ReportOptions {
     /// Most rows drawn and listed; importance is always computed from all rows.
     pub max_rows: usize,
     /// What a classifier decides of the rows.
-    pub decisions: Option<Decisions>,
+    pub decisions: Option<ClassDecisions>,
 }
 
 impl Default for ReportOptions {
@@ -132,18 +132,20 @@ pub(crate) fn inline(svg: Svg) -> String {
 fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
     let Some(known) = &e.uncertainty else { return Ok(None) };
     let mut text = match known.source {
-        Some(Source::Bootstrap { draws, .. }) => format!(
+        Some(UncertaintySource::Bootstrap { draws, .. }) => format!(
             "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values of {draws} refits of the \
              model to rows drawn anew from its own."
         ),
-        Some(Source::Jackknife { rows }) => format!(
+        Some(UncertaintySource::Jackknife { rows }) => format!(
             "Whiskers are 95 % intervals: ± 1.96 standard deviations that follow from refits of the model \
              without each of its {rows} rows (the jackknife)."
         ),
-        Some(Source::Landmarks { .. }) => "Whiskers are 95 % intervals of what the values would be with all \
+        Some(UncertaintySource::Landmarks { .. }) => {
+            "Whiskers are 95 % intervals of what the values would be with all \
             rows as support points, estimated from fits with fewer landmarks: they say nothing of how the \
             model depends on its sample."
-            .into(),
+                .into()
+        }
         _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what \
               the model has learnt from its data."
             .into(),
@@ -175,7 +177,7 @@ fn share(p: f64) -> String {
 }
 
 /// What a classifier decides of some of the rows, as the page's script reads it.
-fn decided(decisions: &Decisions, rows: &[usize]) -> Value {
+fn decided(decisions: &ClassDecisions, rows: &[usize]) -> Value {
     let own = decisions.select(rows, &(0..decisions.meaning.len()).collect::<Vec<_>>());
     let probability =
         |p: &Option<(usize, Vec<f64>)>| p.as_ref().map(|(k, all)| json!({ "class": k, "of": all }));
@@ -241,7 +243,7 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
             order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
             rest.push(if p > STEPS + 1 { drawn.sd_of_sum(i, o, &order[STEPS..]) } else { None });
             first.push(match (drawn.covariance(i, o), &order[..]) {
-                (Some(_), [a, b, ..]) => Some(share(drawn.probability_stronger((i, o), *a, *b)?)),
+                (Some(_), [a, b, ..]) => Some(share(drawn.probability_larger_magnitude((i, o), *a, *b)?)),
                 _ => None,
             });
         }

@@ -3,7 +3,7 @@
 
 use minijinja::context;
 use riesz::global::{Curve, SageValues, SobolIndices};
-use riesz::{Index, Result};
+use riesz::{Result, ValueIndex};
 use serde_json::{Value, json};
 
 use crate::format::{fixed, number, scientific};
@@ -98,7 +98,7 @@ fn of_variance(found: &SobolIndices, o: usize) -> Part {
     let (name, variance, bound) = (&e.output_names[o], found.variance(o), found.bound(o));
     let share = |part: f64| found.scale(o).map_or_else(|| "–".into(), |scale| fixed(scale * part, 4));
     let mut columns = vec!["feature".to_string()];
-    let rows: Vec<(String, Vec<String>)> = if e.index == Index::Shapley {
+    let rows: Vec<(String, Vec<String>)> = if e.index == ValueIndex::Shapley {
         columns.extend(
             ["first-order", "Shapley effect", "total order", "part of the variance"].map(String::from),
         );
@@ -115,7 +115,7 @@ fn of_variance(found: &SobolIndices, o: usize) -> Part {
         order(values).into_iter().map(row).collect()
     };
     let says = match found.scale(o) {
-        Some(_) if e.index == Index::Shapley => format!(
+        Some(_) if e.index == ValueIndex::Shapley => format!(
             "The variance of {name} is {}. A bar is a feature’s Shapley effect, its share of that; across \
              it a line from what the feature explains alone to what is left unexplained without it: a long \
              line is of what it does together with others.",

@@ -11,7 +11,7 @@ use std::time::Instant;
 use riesz::fit::GaussianProcess;
 use riesz::index::Interaction;
 use riesz::kernel::Polynomial;
-use riesz::{Expansion, Explainer, Game, Index, Isa, Kernel, Matrix, Question, Table};
+use riesz::{Explainer, Game, Isa, Kernel, KernelExpansion, Matrix, Question, Table, ValueIndex};
 
 const N: usize = 1000;
 const BACKGROUND: usize = 100;
@@ -96,7 +96,8 @@ fn main() {
         let coef: Vec<f64> = normal.matrix(1, N).remove(0);
         let table = |rows: &[Vec<f64>]| Table::from_rows(rows).expect("finite numbers");
         let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
-        let model = Expansion::new(kernel, table(&points), Matrix::column_vector(coef.clone()), vec![0.0]);
+        let model =
+            KernelExpansion::new(kernel, table(&points), Matrix::column_vector(coef.clone()), vec![0.0]);
         let model = model.expect("a valid model");
         let game = match interventional {
             true => Game::Interventional { background: table(&background).into() },
@@ -149,9 +150,9 @@ fn pairs(pool: &rayon::ThreadPool) {
         let (points, x) = (table(N), table(rows));
         let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
         let coef = Matrix::column_vector(normal.matrix(1, N).remove(0));
-        let model = Expansion::new(kernel, points, coef, vec![0.0]).expect("a valid model");
-        let sets = [2, 3].map(|order| Index::Interaction { kind: Interaction::KSii, order });
-        let [alone, pairs, triples] = [Index::Shapley, sets[0], sets[1]].map(|index| {
+        let model = KernelExpansion::new(kernel, points, coef, vec![0.0]).expect("a valid model");
+        let sets = [2, 3].map(|order| ValueIndex::Interaction { kind: Interaction::KSii, order });
+        let [alone, pairs, triples] = [ValueIndex::Shapley, sets[0], sets[1]].map(|index| {
             let question = Question::from(Game::Functional).with_index(index);
             let explainer = Explainer::new(&model, question).expect("a product kernel");
             let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
@@ -173,9 +174,9 @@ fn powers(pool: &rayon::ThreadPool) {
         let (columns, center, scale) = ((0..d).collect(), vec![0.0; d], vec![1.0; d]);
         let kernel = Polynomial { columns, center, scale, gamma: 1.0 / d as f64, coef0: 1.0, degree };
         let coef = Matrix::column_vector(normal.matrix(1, N).remove(0));
-        let model = Expansion::new(kernel.into(), points, coef, vec![0.0]).expect("a valid model");
-        let sets = Index::Interaction { kind: Interaction::KSii, order: 2 };
-        let [alone, pairs] = [Index::Shapley, sets].map(|index| {
+        let model = KernelExpansion::new(kernel.into(), points, coef, vec![0.0]).expect("a valid model");
+        let sets = ValueIndex::Interaction { kind: Interaction::KSii, order: 2 };
+        let [alone, pairs] = [ValueIndex::Shapley, sets].map(|index| {
             let game = Game::Interventional { background: reference.clone().into() };
             let explainer = Explainer::new(&model, Question::from(game).with_index(index)).expect("a power");
             let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
@@ -219,7 +220,7 @@ fn threads() {
         let mut table = |n: usize| Table::from_rows(&normal.matrix(n, d)).expect("finite numbers");
         let (points, x, background) = (table(N), table(rows), table(BACKGROUND));
         let kernel = Kernel::gaussian(&vec![(d as f64).sqrt(); d]);
-        let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; N]), vec![0.0]);
+        let model = KernelExpansion::new(kernel, points, Matrix::column_vector(vec![1.0; N]), vec![0.0]);
         let model = model.expect("a valid model");
         let game = if interventional {
             Game::Interventional { background: background.into() }
@@ -254,7 +255,7 @@ fn sparse(pool: &rayon::ThreadPool) {
         };
         let (points, x) = (rows(N), rows(ROWS));
         let kernel = Kernel::gaussian(&vec![(filled as f64).sqrt(); d]);
-        let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; N]), vec![0.0]);
+        let model = KernelExpansion::new(kernel, points, Matrix::column_vector(vec![1.0; N]), vec![0.0]);
         let model = model.expect("a valid model");
         let point = Table::from_rows(&[vec![0.0; d]]).expect("zeros");
         let explainer = Explainer::new(&model, Game::Baseline { point }).expect("a product kernel");

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use riesz::fit::{GaussianProcess, KernelRidge, Tune};
+use riesz::fit::{GaussianProcess, KernelRidge, TunedParameters};
 use riesz::{Isa, Kernel, Matrix, Table};
 
 const D: usize = 10;
@@ -89,7 +89,7 @@ fn main() {
         let x = Table::from_rows(&rows).expect("finite numbers");
         let targets = Matrix::column_vector(y.clone());
         let mut gp = GaussianProcess::new(Kernel::gaussian(&[(D as f64).sqrt(); D]), 0.1);
-        (gp.tune, gp.normalize_y) = (Tune::Nothing, false);
+        (gp.tune, gp.normalize_y) = (TunedParameters::Nothing, false);
         let mut ridge = KernelRidge::new(gp.kernel.clone(), gp.noise);
         ridge.center = false;
         for (name, threads) in [("ridge", 1), ("ridge", 2), ("Gaussian process", 1), ("Gaussian process", 2)]

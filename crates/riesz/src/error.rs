@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-pub use crate::refusal::Refusal;
+pub use crate::refusal::IdentificationError;
 
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -189,7 +189,7 @@ pub enum Error {
     },
     /// A causal question that the graph and what was measured do not answer.
     #[error("{0}")]
-    Causal(Box<Refusal>),
+    Causal(Box<IdentificationError>),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -205,7 +205,7 @@ pub enum Error {
 
 impl Error {
     /// A causal question without an answer.
-    pub(crate) fn causal(refusal: Refusal) -> Self {
+    pub(crate) fn causal(refusal: IdentificationError) -> Self {
         Self::Causal(Box::new(refusal))
     }
 

@@ -1,64 +1,65 @@
 //! From a model and a [`Question`] to an [`Explanation`].
 
-mod independent;
+mod coalition_outputs;
+mod independent_engine;
 mod panel;
 mod predictions;
-mod probabilities;
-mod product;
+mod probability_engine;
+mod product_engine;
 mod robustness;
-mod top;
-mod uncertainty;
-mod worths;
+mod top_interactions;
+mod value_covariance;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::attribution::coalitions::{Budget, Sample};
-use crate::attribution::mixtures::Pairs;
+use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::observational::ObservationalGame;
+use crate::attribution::sampled_shapley::{Budget, SampleState};
+use crate::coalition_structure::CoalitionStructure;
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::{Explanation, Spread, Uncertainty};
-use crate::game::{Conditional, Game};
-use crate::index::Index;
+use crate::game::{ConditionalModel, Game};
+use crate::index::ValueIndex;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
-use crate::posterior::{Covariance, Functionals, Posterior};
+use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
 use crate::question::Question;
 use crate::simd::Isa;
-use crate::stop::{Progress, Watch};
-use crate::table::{Groups, Table};
-use crate::unions::Union;
-use independent::Independent;
+use crate::table::{Players, Table};
+pub(crate) use coalition_outputs::CoalitionOutputs;
+use independent_engine::IndependentPartsEngine;
 pub use predictions::PredictionFunction;
-use probabilities::Probabilities;
-use product::ByProducts;
-pub(crate) use worths::Worths;
+use probability_engine::ProbabilityEngine;
+use product_engine::ProductEngine;
 
 /// The largest number of sets that get values in a row.
-const SETS: usize = 1 << 24;
+const MAX_SETS: usize = 1 << 24;
 
 /// Answers one question about rows of one model.
 pub struct Explainer<'m> {
-    engine: Engine<'m>,
-    model: &'m Expansion,
+    engine: GameEngine<'m>,
+    model: &'m KernelExpansion,
     /// Whether values are to come with their covariance.
-    sure: bool,
+    with_covariance: bool,
     posterior: Option<Posterior<'m>>,
 }
 
 /// Which games have variance games.
-const WITHOUT: &str = "the variance game is that of exact games that take a background or a baseline";
+const NO_VARIANCE_GAME: &str =
+    "the variance game is that of exact games that take a background or a baseline";
 /// Why the covariance that was asked for cannot be found.
 const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian \
                             process and save it with its posterior ('riesz fit --model gp --posterior', in \
                             Python save(path, posterior=True)), or ridge or logistic regression or a \
                             support vector machine with bootstrap";
 
-enum Engine<'m> {
-    Products(Box<ByProducts<'m>>),
+enum GameEngine<'m> {
+    Products(Box<ProductEngine<'m>>),
     Conditioning(Box<ObservationalGame<'m>>),
-    Probabilities(Box<Probabilities<'m>>),
-    Independent(Box<Independent<'m>>),
+    Probabilities(Box<ProbabilityEngine<'m>>),
+    Independent(Box<IndependentPartsEngine<'m>>),
 }
 
 impl<'m> Explainer<'m> {
@@ -71,8 +72,8 @@ impl<'m> Explainer<'m> {
     /// observational game allows, as do the others that take rows where a polynomial of degree 20 at most is
     /// a term of its own, for which the functional game is an
     /// [`Error::Parameter`]; and whatever is wrong with the background, baseline or reference.
-    pub fn new(model: &'m Expansion, question: impl Into<Question>) -> Result<Self> {
-        Self::until(model, question, Arc::default())
+    pub fn new(model: &'m KernelExpansion, question: impl Into<Question>) -> Result<Self> {
+        Self::new_with_control(model, question, Arc::default())
     }
 
     /// As [`new`](Self::new), but preparing and whatever is asked later are given up with
@@ -80,18 +81,24 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Interrupted`].
-    pub fn until(model: &'m Expansion, question: impl Into<Question>, stop: Arc<AtomicBool>) -> Result<Self> {
+    pub fn new_with_control(
+        model: &'m KernelExpansion,
+        question: impl Into<Question>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
         model.validate()?;
         let question = question.into();
         let groups = question.players_of(model.columns());
         let Question { index, budget, covariance, .. } = question;
         index.validate()?;
         let covered: usize = groups.players().iter().map(|p| p.columns.len()).sum();
-        if covered != model.points.width() || groups.owners(model.points.width()).contains(&usize::MAX) {
+        if covered != model.support_points.width()
+            || groups.player_of_column(model.support_points.width()).contains(&usize::MAX)
+        {
             return Err(Error::Shape {
                 what: "the list of players".into(),
                 unit: "columns",
-                expected: model.points.width(),
+                expected: model.support_points.width(),
                 found: covered,
                 why: "every column of the model belongs to one player".into(),
             });
@@ -104,32 +111,32 @@ impl<'m> Explainer<'m> {
             return Err(not_linear("covariances"));
         }
         let unions = match index {
-            Index::Owen if question.unions.is_empty() => {
+            ValueIndex::Owen if question.unions.is_empty() => {
                 return Err(Error::parameter("index", index, "it takes unions"));
             }
-            Index::Owen => Some(Union::tree(&question.unions, &groups)?),
+            ValueIndex::Owen => Some(CoalitionStructure::tree(&question.unions, &groups)?),
             _ => None,
         };
         let engine = match question.game {
-            _ if question.probabilities => Engine::Probabilities(Box::new(Probabilities::new(
+            _ if question.probabilities => GameEngine::Probabilities(Box::new(ProbabilityEngine::new(
                 model,
                 question,
                 groups,
                 unions.as_ref(),
                 stop,
             )?)),
-            Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
+            Game::Observational { reference, conditional: ConditionalModel::Embedding(conditioning) } => {
                 index.of_coalitions()?;
                 let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
                 engine.budget = budget;
-                Engine::Conditioning(Box::new(engine))
+                GameEngine::Conditioning(Box::new(engine))
             }
             Game::Observational { .. } => {
                 let why =
                     "the conditional distributions of a model whose kernel is known come from an embedding";
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
             }
-            Game::Independent { .. } => Engine::Independent(Box::new(Independent::new(
+            Game::Independent { .. } => GameEngine::Independent(Box::new(IndependentPartsEngine::new(
                 model,
                 question,
                 groups,
@@ -137,12 +144,12 @@ impl<'m> Explainer<'m> {
                 stop,
             )?)),
             game => {
-                let mut engine = ByProducts::new(model, game, index, groups, stop)?;
+                let mut engine = ProductEngine::new(model, game, index, groups, stop)?;
                 engine.unions = unions;
-                Engine::Products(Box::new(engine))
+                GameEngine::Products(Box::new(engine))
             }
         };
-        Ok(Self { engine, model, sure: covariance, posterior: None })
+        Ok(Self { engine, model, with_covariance: covariance, posterior: None })
     }
 
     /// The same explainer of a model with a posterior, which a question for the covariance of values
@@ -153,18 +160,18 @@ impl<'m> Explainer<'m> {
     /// prior, in the observational game where values are estimated or f is skew, in that and the game of
     /// independent parts of more than 12 players, and for an index of sets or unions; as
     /// [`Posterior::new`].
-    pub fn with_posterior(mut self, covariance: Option<&'m Covariance>) -> Result<Self> {
-        if self.sure {
+    pub fn with_posterior(mut self, covariance: Option<&'m PosteriorCovariance>) -> Result<Self> {
+        if self.with_covariance {
             let covariance = covariance.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
             let posterior = Posterior::new(self.model, covariance)?;
             match &self.engine {
-                Engine::Products(engine) => engine.check_covariances(&posterior)?,
-                Engine::Conditioning(engine) => {
-                    uncertainty::check_one_sided(posterior.mirror())?;
+                GameEngine::Products(engine) => engine.check_covariances(&posterior)?,
+                GameEngine::Conditioning(engine) => {
+                    value_covariance::reject_skew(posterior.skew_swap())?;
                     engine.check_covariances()?;
                 }
-                Engine::Independent(engine) => engine.check_covariances(&posterior)?,
-                Engine::Probabilities(_) => {}
+                GameEngine::Independent(engine) => engine.check_covariances(&posterior)?,
+                GameEngine::Probabilities(_) => {}
             }
             self.posterior = Some(posterior);
         }
@@ -175,7 +182,7 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn functional(model: &'m Expansion) -> Result<Self> {
+    pub fn functional(model: &'m KernelExpansion) -> Result<Self> {
         Self::new(model, Game::Functional)
     }
 
@@ -183,7 +190,7 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn baseline(model: &'m Expansion, point: &Table) -> Result<Self> {
+    pub fn baseline(model: &'m KernelExpansion, point: &Table) -> Result<Self> {
         Self::new(model, Game::Baseline { point: point.clone() })
     }
 
@@ -191,7 +198,7 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn interventional(model: &'m Expansion, background: &Table) -> Result<Self> {
+    pub fn interventional(model: &'m KernelExpansion, background: &Table) -> Result<Self> {
         Self::new(model, Game::Interventional { background: background.clone().into() })
     }
 
@@ -199,17 +206,17 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn observational(model: &'m Expansion) -> Result<Self> {
+    pub fn observational(model: &'m KernelExpansion) -> Result<Self> {
         Self::new(model, Game::observational(model))
     }
 
     /// The same explainer on another instruction set, to compare them.
     pub fn with_isa(mut self, isa: Isa) -> Self {
         match &mut self.engine {
-            Engine::Products(engine) => engine.isa = isa,
-            Engine::Probabilities(engine) => engine.products.isa = isa,
-            Engine::Independent(engine) => engine.isa = isa,
-            Engine::Conditioning(_) => {}
+            GameEngine::Products(engine) => engine.isa = isa,
+            GameEngine::Probabilities(engine) => engine.products.isa = isa,
+            GameEngine::Independent(engine) => engine.isa = isa,
+            GameEngine::Conditioning(_) => {}
         }
         self
     }
@@ -218,67 +225,67 @@ impl<'m> Explainer<'m> {
     /// that value coalitions do not say it.
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
         match &mut self.engine {
-            Engine::Products(engine) => engine.progress = progress,
-            Engine::Probabilities(engine) => engine.products.progress = progress,
-            Engine::Independent(engine) => engine.progress = progress,
-            Engine::Conditioning(_) => {}
+            GameEngine::Products(engine) => engine.progress = progress,
+            GameEngine::Probabilities(engine) => engine.products.progress = progress,
+            GameEngine::Independent(engine) => engine.progress = progress,
+            GameEngine::Conditioning(_) => {}
         }
         self
     }
 
     /// The players.
-    pub fn groups(&self) -> &Groups {
+    pub fn groups(&self) -> &Players {
         match &self.engine {
-            Engine::Products(engine) => &engine.groups,
-            Engine::Conditioning(engine) => &engine.groups,
-            Engine::Probabilities(engine) => &engine.products.groups,
-            Engine::Independent(engine) => &engine.groups,
+            GameEngine::Products(engine) => &engine.groups,
+            GameEngine::Conditioning(engine) => &engine.groups,
+            GameEngine::Probabilities(engine) => &engine.products.groups,
+            GameEngine::Independent(engine) => &engine.groups,
         }
     }
 
     /// The game's value with all players absent, one an output.
-    pub fn base(&self) -> &[f64] {
+    pub fn base_values(&self) -> &[f64] {
         match &self.engine {
-            Engine::Products(engine) => &engine.base,
-            Engine::Conditioning(engine) => &engine.base,
-            Engine::Probabilities(engine) => &engine.base,
-            Engine::Independent(engine) => &engine.base,
+            GameEngine::Products(engine) => &engine.base,
+            GameEngine::Conditioning(engine) => &engine.base,
+            GameEngine::Probabilities(engine) => &engine.base,
+            GameEngine::Independent(engine) => &engine.base,
         }
     }
 
     /// What an absent feature means, in a sentence for people.
-    pub fn absent(&self) -> String {
+    pub fn describe_absence(&self) -> String {
         match &self.engine {
-            Engine::Products(engine) => engine.game.absent(),
-            Engine::Conditioning(engine) => engine.absent(),
-            Engine::Probabilities(engine) => engine.products.game.absent(),
-            Engine::Independent(engine) => engine.absent(),
+            GameEngine::Products(engine) => engine.game.absent(),
+            GameEngine::Conditioning(engine) => engine.absent(),
+            GameEngine::Probabilities(engine) => engine.products.game.absent(),
+            GameEngine::Independent(engine) => engine.absent(),
         }
     }
 
     /// Whether values are found from coalitions, as many as a [`Budget`] allows.
-    pub fn by_coalitions(&self) -> bool {
+    pub fn samples_coalitions(&self) -> bool {
         match &self.engine {
-            Engine::Products(_) | Engine::Independent(_) => false,
-            Engine::Conditioning(_) => true,
-            Engine::Probabilities(engine) => engine.by_coalitions(),
+            GameEngine::Products(_) | GameEngine::Independent(_) => false,
+            GameEngine::Conditioning(_) => true,
+            GameEngine::Probabilities(engine) => engine.by_coalitions(),
         }
     }
 
     /// How many rows to hand over at once: more only take memory, and fewer, in games that value coalitions,
     /// repeat work.
-    pub fn rows_at_once(&self) -> usize {
+    pub fn max_batch_rows(&self) -> usize {
         match &self.engine {
             // Values of pairs take memory.
-            Engine::Products(engine) => {
+            GameEngine::Products(engine) => {
                 let sets = engine.index.sets(engine.groups.players().len()).unwrap_or(usize::MAX);
-                let width = if self.sure { sets.saturating_mul(sets) } else { sets };
+                let width = if self.with_covariance { sets.saturating_mul(sets) } else { sets };
                 let few = ((1 << 24) / width.max(1)).clamp(1, 4096);
-                if engine.index.order() == 1 && !self.sure { 4096 } else { few }
+                if engine.index.order() == 1 && !self.with_covariance { 4096 } else { few }
             }
-            Engine::Conditioning(engine) => engine.rows_at_once(),
-            Engine::Probabilities(_) => 256,
-            Engine::Independent(engine) => engine.rows_at_once(),
+            GameEngine::Conditioning(engine) => engine.rows_at_once(),
+            GameEngine::Probabilities(_) => 256,
+            GameEngine::Independent(engine) => engine.rows_at_once(),
         }
     }
 
@@ -308,10 +315,12 @@ impl<'m> Explainer<'m> {
             }
         }
         match &self.engine {
-            Engine::Products(engine) => engine.functionals(rows, players, engine.watch()),
-            Engine::Conditioning(engine) => players.iter().map(|&p| engine.functionals(rows, p)).collect(),
-            Engine::Probabilities(_) => Err(not_linear("functionals")),
-            Engine::Independent(engine) => engine.functionals(rows, players),
+            GameEngine::Products(engine) => engine.functionals(rows, players, engine.watch()),
+            GameEngine::Conditioning(engine) => {
+                players.iter().map(|&p| engine.functionals(rows, p)).collect()
+            }
+            GameEngine::Probabilities(_) => Err(not_linear("functionals")),
+            GameEngine::Independent(engine) => engine.functionals(rows, players),
         }
     }
 
@@ -343,32 +352,33 @@ impl<'m> Explainer<'m> {
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
-    /// Of a skew f, whose [covariance](crate::Covariance::mirror) says which columns change places, they are
-    /// told by an explainer [with its posterior](Self::with_posterior).
+    /// Of a skew f, whose [covariance](crate::PosteriorCovariance::skew_swap) says which columns change
+    /// places, they are told by an explainer [with its posterior](Self::with_posterior).
     ///
     /// Under the observational game they are sums of values of f, by the
-    /// [weights](crate::embedding::ConditionalMeans::weights) of the reference rows given each coalition (for
-    /// a kernel without a factor a player f at the reference rows, else at these with the players that are
-    /// given taken from the row): for up to 12 players, all of whose coalitions the [`Budget`] holds, at
-    /// O(3^players · reference²) a pair of rows, and 2^players times the cost of weights. Weights are those
-    /// that values are found with: what landmarks, random features and conjugate gradients leave open is no
-    /// part of what f does not know. In the game of independent parts, likewise, they are sums over all
-    /// combinations of the parts' rows, for up to 12 players at O(3^players · reference² + 4^players) a pair
-    /// of rows, part and term of the kernel, with 8 · 4^players bytes; twice these for a skew f.
+    /// [weights](crate::embedding::ConditionalMeanEmbeddings::weights) of the reference rows given each
+    /// coalition (for a kernel without a factor a player f at the reference rows, else at these with the
+    /// players that are given taken from the row): for up to 12 players, all of whose coalitions the
+    /// [`Budget`] holds, at O(3^players · reference²) a pair of rows, and 2^players times the cost of
+    /// weights. Weights are those that values are found with: what landmarks, random features and conjugate
+    /// gradients leave open is no part of what f does not know. In the game of independent parts, likewise,
+    /// they are sums over all combinations of the parts' rows, for up to 12 players at O(3^players ·
+    /// reference² + 4^players) a pair of rows, part and term of the kernel, with 8 · 4^players bytes; twice
+    /// these for a skew f.
     ///
     /// # Errors
     /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for observational values
     /// that are estimated, for those of more players, and for an index of sets or unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
-        let mirror = self.posterior.as_ref().and_then(Posterior::mirror);
+        let mirror = self.posterior.as_ref().and_then(Posterior::skew_swap);
         match &self.engine {
-            Engine::Products(engine) => engine.posterior_functionals(rows, mirror),
-            Engine::Conditioning(engine) => {
-                uncertainty::finite(engine.posterior_functionals(rows, Pairs::All)?)
+            GameEngine::Products(engine) => engine.posterior_functionals(rows, mirror),
+            GameEngine::Conditioning(engine) => {
+                value_covariance::check_finite(engine.posterior_functionals(rows, RowPairs::All)?)
             }
-            Engine::Probabilities(_) => Err(not_linear("covariances")),
-            Engine::Independent(engine) => {
-                uncertainty::finite(engine.posterior_functionals(rows, mirror, Pairs::All)?)
+            GameEngine::Probabilities(_) => Err(not_linear("covariances")),
+            GameEngine::Independent(engine) => {
+                value_covariance::check_finite(engine.posterior_functionals(rows, mirror, RowPairs::All)?)
             }
         }
     }
@@ -388,13 +398,14 @@ impl<'m> Explainer<'m> {
     /// As [`explain`](Self::explain); [`Error::Parameter`] without a [posterior](Self::with_posterior), for
     /// refits, in the functional and the observational game, and for an index other than Shapley's.
     pub fn variance_shares(&self, rows: &Table) -> Result<Vec<Matrix>> {
-        let posterior =
-            self.posterior.ok_or_else(|| Error::parameter("covariance", self.sure, NO_POSTERIOR))?;
+        let posterior = self
+            .posterior
+            .ok_or_else(|| Error::parameter("covariance", self.with_covariance, NO_POSTERIOR))?;
         match &self.engine {
-            Engine::Products(engine) => engine.variances(rows, &posterior),
-            Engine::Conditioning(_) => Err(Error::parameter("game", "observational", WITHOUT)),
-            Engine::Probabilities(_) => Err(not_linear("covariances")),
-            Engine::Independent(_) => Err(apart("shares of the variance")),
+            GameEngine::Products(engine) => engine.variances(rows, &posterior),
+            GameEngine::Conditioning(_) => Err(Error::parameter("game", "observational", NO_VARIANCE_GAME)),
+            GameEngine::Probabilities(_) => Err(not_linear("covariances")),
+            GameEngine::Independent(_) => Err(unsupported_for_independent_parts("shares of the variance")),
         }
     }
 
@@ -402,8 +413,8 @@ impl<'m> Explainer<'m> {
     /// estimated.
     pub fn sampled_functionals(&self) -> Option<usize> {
         match &self.engine {
-            Engine::Conditioning(engine) => engine.sampled_functionals(),
-            Engine::Products(_) | Engine::Probabilities(_) | Engine::Independent(_) => None,
+            GameEngine::Conditioning(engine) => engine.sampled_functionals(),
+            GameEngine::Products(_) | GameEngine::Probabilities(_) | GameEngine::Independent(_) => None,
         }
     }
 
@@ -421,12 +432,12 @@ impl<'m> Explainer<'m> {
     /// number a column.
     pub fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
         match &self.engine {
-            Engine::Products(engine) if engine.index.order() > 1 => {
+            GameEngine::Products(engine) if engine.index.order() > 1 => {
                 let allowed =
                     "the bound holds for values of single features that are averages of what these add";
                 Err(Error::parameter("index", engine.index, allowed))
             }
-            Engine::Products(engine) => match &engine.game {
+            GameEngine::Products(engine) => match &engine.game {
                 Game::Baseline { .. } | Game::Interventional { .. } => {
                     robustness::bound(engine.model, None, delta)
                 }
@@ -436,12 +447,12 @@ impl<'m> Explainer<'m> {
                     "the bound holds for the baseline, interventional and observational games",
                 )),
             },
-            Engine::Conditioning(engine) => {
+            GameEngine::Conditioning(engine) => {
                 let (kernel, ridge) = engine.conditioning()?;
                 robustness::bound(engine.model, Some((kernel, ridge)), delta)
             }
-            Engine::Probabilities(_) => Err(not_linear("such bounds")),
-            Engine::Independent(_) => Err(apart("such bounds")),
+            GameEngine::Probabilities(_) => Err(not_linear("such bounds")),
+            GameEngine::Independent(_) => Err(unsupported_for_independent_parts("such bounds")),
         }
     }
 
@@ -465,40 +476,42 @@ impl<'m> Explainer<'m> {
     /// Work is shared by the threads of the ambient pool; results do not depend on their number.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Overflow`] if a value is not finite; [`Error::NotPositiveDefinite`]
+    /// As [`Table::align_to`]; [`Error::Overflow`] if a value is not finite; [`Error::NotPositiveDefinite`]
     /// for a ridge that is too small; [`Error::NotConverged`] for conjugate gradients that do not reach their
     /// tolerance; [`Error::Parameter`] for a budget that is too small, and for a question for covariances
     /// without a [posterior](Self::with_posterior).
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
         match &self.engine {
-            Engine::Products(engine) => self.by_products(engine, rows),
-            Engine::Conditioning(engine) => self.surely(engine.explain(rows, engine.budget, None)?, rows),
-            Engine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
-            Engine::Independent(engine) => self.surely(engine.explain(rows)?, rows),
+            GameEngine::Products(engine) => self.by_products(engine, rows),
+            GameEngine::Conditioning(engine) => {
+                self.attach_covariance(engine.explain(rows, engine.budget, None)?, rows)
+            }
+            GameEngine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
+            GameEngine::Independent(engine) => self.attach_covariance(engine.explain(rows)?, rows),
         }
     }
 
-    fn by_products(&self, engine: &ByProducts<'_>, rows: &Table) -> Result<Explanation> {
+    fn by_products(&self, engine: &ProductEngine<'_>, rows: &Table) -> Result<Explanation> {
         check_sets(engine.index, engine.groups.players().len())?;
-        self.surely(engine.explain(rows)?, rows)
+        self.attach_covariance(engine.explain(rows)?, rows)
     }
 
     /// With how sure values are, where that is asked for.
-    fn surely(&self, mut explanation: Explanation, rows: &Table) -> Result<Explanation> {
-        if self.sure {
+    fn attach_covariance(&self, mut explanation: Explanation, rows: &Table) -> Result<Explanation> {
+        if self.with_covariance {
             let posterior =
                 self.posterior.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
             let covariances = match &self.engine {
-                Engine::Products(engine) => engine.covariances(rows, &posterior)?,
-                Engine::Conditioning(engine) => {
+                GameEngine::Products(engine) => engine.covariances(rows, &posterior)?,
+                GameEngine::Conditioning(engine) => {
                     let counts = (engine.groups.players().len(), engine.rows_with_covariances());
-                    let watch = Watch::nobody();
-                    uncertainty::by_coalitions(rows, counts, &posterior, watch, |rows, pairs| {
+                    let watch = RunControl::nobody();
+                    value_covariance::by_coalitions(rows, counts, &posterior, watch, |rows, pairs| {
                         engine.posterior_functionals(rows, pairs)
                     })?
                 }
-                Engine::Probabilities(_) => return Err(not_linear("covariances")),
-                Engine::Independent(engine) => engine.covariances(rows, &posterior)?,
+                GameEngine::Probabilities(_) => return Err(not_linear("covariances")),
+                GameEngine::Independent(engine) => engine.covariances(rows, &posterior)?,
             };
             let spread = Spread::Covariance(covariances);
             explanation.uncertainty = Some(Uncertainty { spread, source: Some(posterior.source()) });
@@ -512,27 +525,35 @@ impl<'m> Explainer<'m> {
     ///
     /// # Errors
     /// As [`explain`](Self::explain); [`Error::Format`] for a sample of other rows or another explainer.
-    pub fn explain_from(&self, rows: &Table, budget: Budget, sample: &mut Sample) -> Result<Explanation> {
+    pub fn explain_from(
+        &self,
+        rows: &Table,
+        budget: Budget,
+        sample: &mut SampleState,
+    ) -> Result<Explanation> {
         match &self.engine {
-            Engine::Products(engine) => self.by_products(engine, rows),
-            Engine::Conditioning(engine) => self.surely(engine.explain(rows, budget, Some(sample))?, rows),
-            Engine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
-            Engine::Independent(engine) => self.surely(engine.explain(rows)?, rows),
+            GameEngine::Products(engine) => self.by_products(engine, rows),
+            GameEngine::Conditioning(engine) => {
+                self.attach_covariance(engine.explain(rows, budget, Some(sample))?, rows)
+            }
+            GameEngine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
+            GameEngine::Independent(engine) => self.attach_covariance(engine.explain(rows)?, rows),
         }
     }
 }
 
 /// Checks that a row has no more values than can be held.
-fn check_sets(index: Index, players: usize) -> Result<()> {
+fn check_sets(index: ValueIndex, players: usize) -> Result<()> {
     let order = index.order();
-    if order > 1 && index.sets(players).is_none_or(|sets| sets > SETS) {
+    if order > 1 && index.sets(players).is_none_or(|sets| sets > MAX_SETS) {
         let allowed = match order {
             2 => format!(
-                "{players} players have more than {SETS} pairs: ask for the strongest alone, or group them"
+                "{players} players have more than {MAX_SETS} pairs: ask for the strongest alone, or group \
+                 them"
             ),
             _ => format!(
-                "{players} players have more than {SETS} sets of up to {order}: group them, or take smaller \
-                 sets"
+                "{players} players have more than {MAX_SETS} sets of up to {order}: group them, or take \
+                 smaller sets"
             ),
         };
         return Err(Error::parameter("index", index, allowed));
@@ -546,7 +567,7 @@ fn not_linear(what: &str) -> Error {
 }
 
 /// What is asked of the game of independent parts, and is not there.
-fn apart(what: &str) -> Error {
+fn unsupported_for_independent_parts(what: &str) -> Error {
     let allowed = format!(
         "{what} are those of a background of all columns: give combinations of the parts' rows as one"
     );

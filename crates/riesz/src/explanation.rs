@@ -12,13 +12,13 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::ValueIndex;
 use crate::table::{Player, Table};
 
-pub use duels::{Chance, Duel};
+pub use duels::{Duel, WinProbability};
 pub(crate) use top::check as check_top;
 pub use top::{Pair, Strongest, TopInteractions};
-pub use uncertainty::{Proportion, Source, Spread, Uncertainty};
+pub use uncertainty::{Proportion, Spread, Uncertainty, UncertaintySource};
 
 /// How far the values can be from the game's true Shapley values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,8 +106,8 @@ pub struct Provenance {
 }
 
 /// The games of what a model's output varies with, and of what takes off its loss.
-pub(crate) const VARIANCE: &str = "variance";
-pub(crate) const LOSS: &str = "sage";
+pub(crate) const VARIANCE_GAME: &str = "variance";
+pub(crate) const LOSS_GAME: &str = "sage";
 
 /// Values of `n` rows, `m` outputs and `s` sets of players: one set a player, unless
 /// [`subsets`](Self::subsets) lists others.
@@ -115,7 +115,7 @@ pub(crate) const LOSS: &str = "sage";
 pub struct Explanation {
     /// Which value it is.
     #[serde(default)]
-    pub index: Index,
+    pub index: ValueIndex,
     /// The players of the game.
     pub players: Vec<Player>,
     /// The sets of players that values belong to, each in ascending order; `None` for every player alone, in
@@ -229,9 +229,9 @@ impl Explanation {
     /// What a value is called, for people: as its index, or what it is a part of where that is no prediction.
     pub fn value_name(&self) -> String {
         match (self.provenance.game.as_str(), self.index) {
-            (VARIANCE, Index::Shapley) => "Shapley effect".into(),
-            (VARIANCE, index) => format!("{} of the variance", index.name()),
-            (LOSS, _) => "SAGE value".into(),
+            (VARIANCE_GAME, ValueIndex::Shapley) => "Shapley effect".into(),
+            (VARIANCE_GAME, index) => format!("{} of the variance", index.name()),
+            (LOSS_GAME, _) => "SAGE value".into(),
             (_, index) => index.name(),
         }
     }
@@ -265,8 +265,8 @@ impl Explanation {
     ///
     /// # Errors
     /// [`Error::Format`] if the two do not belong together.
-    pub fn append(&mut self, other: Self) -> Result<()> {
-        let same = self.belongs_with(&other)
+    pub fn concat_rows(&mut self, other: Self) -> Result<()> {
+        let same = self.is_compatible(&other)
             && self.output_names == other.output_names
             && self.data.columns() == other.data.columns();
         match (&mut self.exactness, other.exactness) {
@@ -305,13 +305,13 @@ impl Explanation {
     ///
     /// # Errors
     /// [`Error::Format`] if the two do not belong together.
-    pub fn beside(&mut self, other: Self) -> Result<()> {
+    pub fn concat_outputs(&mut self, other: Self) -> Result<()> {
         let same =
-            self.belongs_with(&other) && self.row_numbers == other.row_numbers && self.data == other.data;
+            self.is_compatible(&other) && self.row_numbers == other.row_numbers && self.data == other.data;
         let (m, k, s) = (self.outputs(), other.outputs(), self.sets());
         match (&mut self.exactness, other.exactness) {
             (Exactness::Exact { bound }, Exactness::Exact { bound: b }) if same => {
-                *bound = weave(bound, m, &b, k);
+                *bound = interleave(bound, m, &b, k);
             }
             _ => {
                 return Err(Error::Format {
@@ -324,16 +324,16 @@ impl Explanation {
         if let (Some(own), Some(more)) = (&mut self.uncertainty, &other.uncertainty) {
             own.beside(m, more, k, s);
         }
-        self.values = weave(&self.values, m * s, &other.values, k * s);
-        self.base_values = weave(&self.base_values, m, &other.base_values, k);
-        self.predictions = weave(&self.predictions, m, &other.predictions, k);
+        self.values = interleave(&self.values, m * s, &other.values, k * s);
+        self.base_values = interleave(&self.base_values, m, &other.base_values, k);
+        self.predictions = interleave(&self.predictions, m, &other.predictions, k);
         self.output_names.extend(other.output_names);
         self.provenance.model.extend(other.provenance.model);
         Ok(())
     }
 
     /// Whether the values of both are of one kind.
-    fn belongs_with(&self, other: &Self) -> bool {
+    fn is_compatible(&self, other: &Self) -> bool {
         self.index == other.index
             && self.players == other.players
             && self.subsets == other.subsets
@@ -453,7 +453,7 @@ impl Explanation {
 }
 
 /// By turns `m` numbers of `a` and `k` of `b`.
-fn weave(a: &[f64], m: usize, b: &[f64], k: usize) -> Vec<f64> {
+fn interleave(a: &[f64], m: usize, b: &[f64], k: usize) -> Vec<f64> {
     a.chunks(m.max(1)).zip(b.chunks(k.max(1))).flat_map(|(a, b)| a.iter().chain(b)).copied().collect()
 }
 
@@ -473,7 +473,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::table::{Column, Groups};
+    use crate::table::{Column, Players};
 
     /// Any explanation that is consistent: numbers of all sizes, none of which need add up, and names of all
     /// kinds.
@@ -489,8 +489,8 @@ pub(crate) mod tests {
                 let columns: Vec<Column> = (0..p).map(|j| Column::numeric(format!("{j}{name}{j}"))).collect();
                 let sampling = Some(Sampling { evaluations: row as usize, seed });
                 Explanation {
-                    index: Index::Shapley,
-                    players: Groups::singletons(&columns).players().to_vec(),
+                    index: ValueIndex::Shapley,
+                    players: Players::singletons(&columns).players().to_vec(),
                     subsets: None,
                     output_names: (0..m).map(|o| format!("{name}{o}")).collect(),
                     values: take(n * m * p),
@@ -507,7 +507,7 @@ pub(crate) mod tests {
                         0 => None,
                         1 => Some(Uncertainty {
                             spread: Spread::Sd(sizes(take(n * m * p))),
-                            source: Some(Source::Bootstrap { draws: row as usize, seed }),
+                            source: Some(UncertaintySource::Bootstrap { draws: row as usize, seed }),
                         }),
                         _ => {
                             let numbers = sizes(take(n * m * p));
@@ -515,18 +515,22 @@ pub(crate) mod tests {
                             let all = (0..n * m * p * p).map(|c| at(c / p, c % p)).collect();
                             Some(Uncertainty {
                                 spread: Spread::Covariance(all),
-                                source: Some(Source::Posterior),
+                                source: Some(UncertaintySource::Posterior),
                             })
                         }
                     },
                     duels: (kind == 1).then(|| {
-                        let chance = (how_sure == 1).then_some(Chance {
+                        let chance = (how_sure == 1).then_some(WinProbability {
                             probability: 0.1,
                             interval: [0.0, 1.0],
                             tie: None,
                             superiority: 1.0 / 3.0,
                         });
-                        let duel = |i| Duel { left: format!("{i}{name}"), right: name.clone(), chance };
+                        let duel = |i| Duel {
+                            left: format!("{i}{name}"),
+                            right: name.clone(),
+                            win_probability: chance,
+                        };
                         (0..n).map(duel).collect()
                     }),
                     provenance: Provenance { game: name, run: vec![Fact::new("a", 1)], ..Default::default() },
@@ -541,8 +545,8 @@ pub(crate) mod tests {
         let values: Vec<f64> = (0..12).map(|k| 1.0 / f64::from(k + 3)).collect();
         let predictions = values.chunks(3).map(|v| 0.7 + v.iter().sum::<f64>()).collect();
         Explanation {
-            index: Index::Shapley,
-            players: Groups::singletons(data.columns()).players().to_vec(),
+            index: ValueIndex::Shapley,
+            players: Players::singletons(data.columns()).players().to_vec(),
             subsets: None,
             output_names: vec!["a".into(), "b".into()],
             values,
@@ -604,13 +608,15 @@ pub(crate) mod tests {
     fn rows_and_outputs_are_put_together() {
         let all = example();
         let mut rows = all.select_rows(&[0]);
-        rows.append(all.select_rows(&[1])).unwrap();
+        rows.concat_rows(all.select_rows(&[1])).unwrap();
         assert_eq!(rows, all);
         let output = |o| all.select(&[0, 1], &[0, 1, 2], &[o]);
         let mut outputs = output(0);
-        outputs.beside(output(1)).unwrap();
+        outputs.concat_outputs(output(1)).unwrap();
         assert_eq!(outputs, all);
-        assert!(rows.append(output(1)).is_err() && outputs.beside(all.select_rows(&[1, 0])).is_err());
+        assert!(
+            rows.concat_rows(output(1)).is_err() && outputs.concat_outputs(all.select_rows(&[1, 0])).is_err()
+        );
     }
 
     /// The [`example`] with covariances of rank 2, and those of outputs in units of their own.
@@ -619,7 +625,8 @@ pub(crate) mod tests {
         let entry = |j: usize, l: usize| halves[j][0] * halves[l][0] + halves[j][1] * halves[l][1];
         let of = |game: usize| (0..9).map(move |c| 0.01 * f64::from(game as u32 + 1) * entry(c / 3, c % 3));
         let all = (0..4).flat_map(of).collect();
-        let uncertainty = Uncertainty { spread: Spread::Covariance(all), source: Some(Source::Posterior) };
+        let uncertainty =
+            Uncertainty { spread: Spread::Covariance(all), source: Some(UncertaintySource::Posterior) };
         Explanation { uncertainty: Some(uncertainty), ..example() }
     }
 
@@ -632,21 +639,23 @@ pub(crate) mod tests {
         let own = all.covariance(1, 1).unwrap();
         assert_eq!(turned.covariance(0, 0).unwrap(), [own[8], own[6], own[2], own[0]]);
         let mut rows = all.select_rows(&[0]);
-        rows.append(all.select_rows(&[1])).unwrap();
+        rows.concat_rows(all.select_rows(&[1])).unwrap();
         assert_eq!(rows, all);
         let output = |e: &Explanation, o| e.select(&[0, 1], &[0, 1, 2], &[o]);
         let mut outputs = output(&all, 0);
-        outputs.beside(output(&all, 1)).unwrap();
+        outputs.concat_outputs(output(&all, 1)).unwrap();
         assert_eq!(outputs, all);
         // What is known of one alone cannot be said of both, and a failure leaves things as they were.
-        assert!(outputs.beside(output(&example(), 1)).is_err() && rows.append(example()).is_err());
+        assert!(
+            outputs.concat_outputs(output(&example(), 1)).is_err() && rows.concat_rows(example()).is_err()
+        );
         assert!(outputs == all && rows == all);
         let deviations =
-            Uncertainty { spread: Spread::Sd(all.sd().unwrap()), source: Some(Source::Posterior) };
+            Uncertainty { spread: Spread::Sd(all.sd().unwrap()), source: Some(UncertaintySource::Posterior) };
         let alone = Explanation { uncertainty: Some(deviations), ..all.clone() };
         alone.validate().unwrap();
         assert_eq!(alone.select(&[1], &[2, 1], &[0, 1]).sd(), all.select(&[1], &[2, 1], &[0, 1]).sd());
-        assert!(rows.append(alone.clone()).is_err() && alone.draws((0, 0), 3, 0).is_err());
+        assert!(rows.concat_rows(alone.clone()).is_err() && alone.draws((0, 0), 3, 0).is_err());
         assert_eq!(
             (alone.sd_of_sum(0, 0, &[0, 1]), all.sd_of_sum(0, 0, &[1])),
             (None, Some(all.sd().unwrap()[1]))
@@ -670,9 +679,9 @@ pub(crate) mod tests {
             let found = dot / count as f64;
             assert!((found - covariance[a * 3 + b]).abs() < 7.0 * sd[a] * sd[b] / (count as f64).sqrt());
             close(all.probability_greater(at, a, b).unwrap(), share(&|d| draws[(a, d)] > draws[(b, d)]));
-            let stronger = all.probability_stronger(at, a, b).unwrap();
+            let stronger = all.probability_larger_magnitude(at, a, b).unwrap();
             close(stronger, share(&|d| draws[(a, d)].abs() > draws[(b, d)].abs()));
-            let other = all.probability_stronger(at, b, a).unwrap();
+            let other = all.probability_larger_magnitude(at, b, a).unwrap();
             assert!((stronger + other - 1.0).abs() < 1e-14);
         }
         // One of three is the top one: it is stronger than both others.
@@ -707,7 +716,7 @@ pub(crate) mod tests {
         if let Some(Uncertainty { spread: Spread::Covariance(all), .. }) = &mut known.uncertainty {
             all.fill(0.0);
         }
-        assert_eq!(known.probability_stronger((0, 0), 0, 1).unwrap(), 1.0);
+        assert_eq!(known.probability_larger_magnitude((0, 0), 0, 1).unwrap(), 1.0);
         assert_eq!(known.draws((0, 0), 2, 0).unwrap().column(1), known.row_values(0, 0));
     }
 

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::chances::Chances;
+pub use self::chances::InclusionDistribution;
 use crate::error::{Error, Result};
 
 mod chances;
@@ -24,18 +24,18 @@ mod chances;
 /// many players.
 ///
 /// ```
-/// use riesz::Index;
+/// use riesz::ValueIndex;
 ///
-/// assert_eq!("banzhaf(0.5)".parse::<Index>()?, "banzhaf".parse()?);
-/// assert_eq!("leave-one-out".parse::<Index>()?, Index::Banzhaf { chance: 1.0 });
-/// assert!("semivalue(0.2: 0.5, 0.8: 0.4)".parse::<Index>().is_err(), "weights sum to 1");
-/// assert_eq!("stii(3)".parse::<Index>()?.sets(50), Some(50 + 1225 + 19_600));
+/// assert_eq!("banzhaf(0.5)".parse::<ValueIndex>()?, "banzhaf".parse()?);
+/// assert_eq!("leave-one-out".parse::<ValueIndex>()?, ValueIndex::Banzhaf { chance: 1.0 });
+/// assert!("semivalue(0.2: 0.5, 0.8: 0.4)".parse::<ValueIndex>().is_err(), "weights sum to 1");
+/// assert_eq!("stii(3)".parse::<ValueIndex>()?.sets(50), Some(50 + 1225 + 19_600));
 /// # Ok::<(), riesz::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
-pub enum Index {
+pub enum ValueIndex {
     /// The Shapley value (Shapley 1953): what a player adds on average over all orders in which players can
     /// join.
     #[default]
@@ -58,7 +58,7 @@ pub enum Index {
     },
     /// The semivalue (Dubey, Neyman and Weber 1981) of a measure that is written down: what a player adds on
     /// average if each of the others is there with one of these chances, drawn by their weights.
-    Semivalue(Chances),
+    Semivalue(InclusionDistribution),
     /// The Owen value (Owen 1977; of levels, Winter 1989): what a player adds on average over all orders in
     /// which those of a union come one after the other. It takes unions
     /// ([`Question::unions`](crate::Question::unions)).
@@ -125,7 +125,7 @@ pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T 
                                 pairs of features sii, k-sii, stii, fsii, bii, fbii or moebius; with sets \
                                 of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
 
-impl Index {
+impl ValueIndex {
     /// Its name, for people.
     pub fn name(self) -> String {
         match self {
@@ -290,7 +290,7 @@ impl Index {
     }
 }
 
-impl fmt::Display for Index {
+impl fmt::Display for ValueIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shapley => write!(f, "shapley"),
@@ -307,13 +307,13 @@ impl fmt::Display for Index {
     }
 }
 
-impl From<Index> for String {
-    fn from(index: Index) -> Self {
+impl From<ValueIndex> for String {
+    fn from(index: ValueIndex) -> Self {
         index.to_string()
     }
 }
 
-impl TryFrom<String> for Index {
+impl TryFrom<String> for ValueIndex {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self> {
@@ -321,7 +321,7 @@ impl TryFrom<String> for Index {
     }
 }
 
-impl FromStr for Index {
+impl FromStr for ValueIndex {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -380,16 +380,16 @@ mod tests {
             "moebius",
             "fsii(3)",
         ] {
-            let index: Index = text.parse().unwrap();
+            let index: ValueIndex = text.parse().unwrap();
             assert_eq!(index.to_string(), text);
             assert_eq!(
-                serde_json::from_str::<Index>(&serde_json::to_string(&index).unwrap()).unwrap(),
+                serde_json::from_str::<ValueIndex>(&serde_json::to_string(&index).unwrap()).unwrap(),
                 index
             );
         }
         assert_eq!(
-            "Beta_Shapley( 16,1 )".parse::<Index>().unwrap(),
-            Index::BetaShapley { alpha: 16.0, beta: 1.0 }
+            "Beta_Shapley( 16,1 )".parse::<ValueIndex>().unwrap(),
+            ValueIndex::BetaShapley { alpha: 16.0, beta: 1.0 }
         );
         for text in [
             "",
@@ -405,7 +405,7 @@ mod tests {
             "k-sii(9)",
             "k-sii(2, 3)",
         ] {
-            assert!(text.parse::<Index>().is_err(), "{text}");
+            assert!(text.parse::<ValueIndex>().is_err(), "{text}");
         }
     }
 }

@@ -25,13 +25,15 @@ impl KMeans {
     /// # Panics
     /// If there are no rows, or k is 0 or above their number.
     pub fn of(x: &Matrix, k: usize, starts: usize, seed: u64) -> Self {
-        Self::within(x, k, starts, seed, MAX_STEPS)
+        Self::with_max_steps(x, k, starts, seed, MAX_STEPS)
     }
 
     /// The same with so many steps at most.
-    pub(crate) fn within(x: &Matrix, k: usize, starts: usize, seed: u64, steps: usize) -> Self {
+    pub(crate) fn with_max_steps(x: &Matrix, k: usize, starts: usize, seed: u64, steps: usize) -> Self {
         assert!((1..=x.rows()).contains(&k), "{k} clusters of {} rows", x.rows());
-        let run = |start: u64| lloyd(x, spread(x, k, &mut Random::seed_from_u64(hash([seed, start]))), steps);
+        let run = |start: u64| {
+            lloyd(x, kmeanspp_seeds(x, k, &mut Random::seed_from_u64(hash([seed, start]))), steps)
+        };
         let all: Vec<Self> = (0..starts.max(1) as u64).into_par_iter().map(run).collect();
         let first = |best: Self, other: Self| if other.inertia < best.inertia { other } else { best };
         let Self { labels, inertia } =
@@ -40,17 +42,19 @@ impl KMeans {
     }
 }
 
-fn square(a: &[f64], b: &[f64]) -> f64 {
+fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
 /// Rows to start from, each drawn by its squared distance from those before.
-fn spread(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
+fn kmeanspp_seeds(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
     let mut chosen = vec![random.random_range(0..x.rows())];
     let mut far = vec![f64::INFINITY; x.rows()];
     while chosen.len() < k {
         let last = chosen[chosen.len() - 1];
-        far.iter_mut().enumerate().for_each(|(i, far)| *far = far.min(square(x.row(i), x.row(last))));
+        far.iter_mut()
+            .enumerate()
+            .for_each(|(i, far)| *far = far.min(squared_distance(x.row(i), x.row(last))));
         let mut left = random.random::<f64>() * far.iter().sum::<f64>();
         let drawn = far.iter().position(|far| {
             left -= far;
@@ -71,7 +75,7 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
         let nearest = |i: usize| {
             let mut best = (0, f64::INFINITY);
             for (c, center) in centers.iter().enumerate() {
-                let distance = square(x.row(i), center);
+                let distance = squared_distance(x.row(i), center);
                 if distance < best.1 {
                     best = (c, distance);
                 }
@@ -84,7 +88,7 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
         for empty in 0..k {
             if !filled[empty] {
                 let shared = |i: &usize| next.iter().filter(|l| **l == next[*i]).count() > 1;
-                let off = |i: &usize| square(x.row(*i), &centers[next[*i]]);
+                let off = |i: &usize| squared_distance(x.row(*i), &centers[next[*i]]);
                 if let Some(far) = (0..n).filter(shared).max_by(|a, b| off(a).total_cmp(&off(b))) {
                     next[far] = empty;
                 }
@@ -102,7 +106,7 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
             }
         }
     }
-    let inertia = labels.iter().enumerate().map(|(i, &c)| square(x.row(i), &centers[c])).sum();
+    let inertia = labels.iter().enumerate().map(|(i, &c)| squared_distance(x.row(i), &centers[c])).sum();
     KMeans { labels, inertia }
 }
 

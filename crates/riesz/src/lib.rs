@@ -8,10 +8,10 @@
 //! |---|---|
 //! | [`table`] | numbers with named columns; groups of columns as players |
 //! | [`kernel`] | sums of products of factors over columns |
-//! | [`expansion`] | the one form of every fitted model |
+//! | [`kernel_model`] | the one form of every fitted model |
 //! | [`posterior`] | how sure a model is: variances, joint covariances, samples |
 //! | [`prediction`] | what a model says of rows: outputs, classes, probabilities |
-//! | [`setting`] | settings by name, as front ends hand them over |
+//! | [`setting_schema`] | settings by name, as front ends hand them over |
 //! | [`fit`] | estimators, which yield expansions and posteriors |
 //! | [`mod@format`] | files of models and explanations, our own and other programs' |
 //! | [`embedding`] | conditional mean embeddings of any columns given any others |
@@ -46,11 +46,12 @@
 pub mod aggregate;
 pub mod attribution;
 pub mod causal;
+mod coalition_structure;
 pub mod columns;
+mod control;
 pub mod discrepancy;
 pub mod embedding;
 pub mod error;
-pub mod expansion;
 pub mod explainer;
 pub mod explanation;
 pub mod fit;
@@ -59,38 +60,37 @@ pub mod game;
 pub mod global;
 pub mod index;
 pub mod kernel;
+pub mod kernel_model;
 mod kmeans;
+mod lbfgsb;
 pub mod linalg;
 mod memory;
-mod optimize;
 pub mod posterior;
 pub mod prediction;
 pub mod preference;
 pub mod question;
 mod random;
 mod refusal;
-pub mod regularised;
-pub mod setting;
+pub mod setting_schema;
+pub mod shapley_penalty;
 mod simd;
-mod stop;
 pub mod table;
-mod unions;
 
+pub use coalition_structure::CoalitionStructure;
+pub use control::Progress;
 pub use discrepancy::{IndependenceTest, TwoSampleTest};
 pub use embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 pub use error::{Error, Result};
-pub use expansion::{Expansion, Link};
 pub use explainer::Explainer;
 pub use explanation::{Exactness, Explanation};
-pub use game::{Background, Conditional, Game};
+pub use game::{Background, ConditionalModel, Game};
 pub use global::{Sensitivity, SobolIndices};
-pub use index::Index;
+pub use index::ValueIndex;
 pub use kernel::Kernel;
+pub use kernel_model::{KernelExpansion, Link};
 pub use linalg::Matrix;
-pub use posterior::{Covariance, Posterior};
-pub use prediction::{Decisions, Prediction, Rates, SumPrediction};
+pub use posterior::{Posterior, PosteriorCovariance};
+pub use prediction::{AggregatePrediction, ClassDecisions, NaturalScalePrediction, Prediction};
 pub use question::Question;
 pub use simd::Isa;
-pub use stop::Progress;
-pub use table::{Column, ColumnKind, Groups, Table};
-pub use unions::Union;
+pub use table::{Column, ColumnKind, Players, Table};

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 
 /// Bytes of memory that are free, in the machine and in what of it this process may use; `None` where it is
 /// not known.
-pub(crate) fn free() -> Option<u64> {
+pub(crate) fn free_bytes() -> Option<u64> {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
     // What a container's limit counts as used holds files that were read, which make way.
@@ -24,9 +24,9 @@ const USUAL: u64 = 1 << 34;
 ///
 /// # Errors
 /// [`Error::Parameter`] says how many there is memory for.
-pub(crate) fn check(name: &str, count: usize, each: usize) -> Result<()> {
+pub(crate) fn check_allocation(name: &str, count: usize, each: usize) -> Result<()> {
     let each = each.max(1);
-    hold(count.saturating_mul(each)).map_err(|numbers| {
+    ensure_free(count.saturating_mul(each)).map_err(|numbers| {
         let allowed = format!(
             "each takes {} bytes, and there is memory for {} of them: ask for fewer",
             each.saturating_mul(8),
@@ -37,11 +37,11 @@ pub(crate) fn check(name: &str, count: usize, each: usize) -> Result<()> {
 }
 
 /// Whether there is memory for so many numbers; if not, for how many there is.
-pub(crate) fn hold(numbers: usize) -> std::result::Result<(), usize> {
+pub(crate) fn ensure_free(numbers: usize) -> std::result::Result<(), usize> {
     if numbers <= FEW {
         return Ok(());
     }
-    let most = usize::try_from(free().unwrap_or(USUAL) / 8).unwrap_or(usize::MAX);
+    let most = usize::try_from(free_bytes().unwrap_or(USUAL) / 8).unwrap_or(usize::MAX);
     if numbers <= most { Ok(()) } else { Err(most) }
 }
 
@@ -51,9 +51,9 @@ mod tests {
 
     #[test]
     fn what_no_memory_holds_is_refused() {
-        assert!(check("draws", 1000, 8).is_ok() && check("draws", 0, 0).is_ok());
+        assert!(check_allocation("draws", 1000, 8).is_ok() && check_allocation("draws", 0, 0).is_ok());
         for (count, each) in [(usize::MAX, 1), (usize::MAX, usize::MAX), (1 << 50, 8)] {
-            let told = check("draws", count, each).unwrap_err().to_string();
+            let told = check_allocation("draws", count, each).unwrap_err().to_string();
             assert!(told.starts_with("draws = ") && told.contains("ask for fewer"), "{told}");
         }
     }

@@ -1,6 +1,6 @@
 //! How sure a model is: a quadratic form over the points of its expansion.
 //!
-//! Given the data, f is a Gaussian process whose mean is an [`Expansion`] and whose covariance is
+//! Given the data, f is a Gaussian process whose mean is an [`KernelExpansion`] and whose covariance is
 //!
 //! ```text
 //! cov(f(x), f(x')) = s k(x, x') - k(x, X) Q k(X, x')
@@ -15,20 +15,20 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use crate::control::{RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
-use crate::expansion::Expansion;
-use crate::explanation::Source;
+use crate::explanation::UncertaintySource;
 use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
-use crate::stop::{Watch, check};
 use crate::table::Table;
 
 /// The matrix Q of a posterior, over the n points of its expansion: what is known, as against the prior.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub enum VarianceReduction {
     /// `A V⁻¹ Aᵀ`.
-    Inverse {
+    CholeskyInverse {
         /// A (n × m): the m observations were `Aᵀf` plus noise. `None` for the identity, one observation a
         /// point.
         operator: Option<Sparse>,
@@ -38,7 +38,7 @@ pub enum Known {
     /// `F Fᵀ`, where F (n × r) has few columns.
     LowRank(Matrix),
     /// `P F Fᵀ Pᵀ`: what aggregates say, through the bags that rows make.
-    Sums {
+    ThroughOperator {
         /// P (n × bags).
         operator: Sparse,
         /// F (bags × r).
@@ -48,7 +48,7 @@ pub enum Known {
     Dense(Matrix),
     /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ, which is by
     /// `k(x, X) F + g`.
-    Refits {
+    RefitDifferences {
         /// F (n × refits): differences of coefficients, scaled so that the sum of their squares is a
         /// variance.
         coef: Matrix,
@@ -68,23 +68,23 @@ pub enum Refitted {
         seed: u64,
     },
     /// All rows but one, one after the other: likewise, scaled for the jackknife.
-    LeftOut,
+    Jackknife,
     /// Landmarks, half as many with each: differences are between one and the next, scaled to what all rows
     /// as support points would change.
-    Landmarks,
+    LandmarkDoubling,
 }
 
 /// What a posterior is besides its mean. Outputs are independent of one another.
 #[derive(Debug, Clone)]
-pub struct Covariance {
+pub struct PosteriorCovariance {
     /// The number s ≥ 0: 1 where the kernel is the prior covariance.
-    pub prior: f64,
+    pub prior_scale: f64,
     /// For an f that changes its sign where columns change places: where each column goes. The prior
     /// covariance is then the skew half of the kernel, `s (k(x, x') - k(x, mirrored x'))`, of a kernel to
     /// which the exchange in both of its arguments makes no difference.
-    pub mirror: Option<Vec<usize>>,
+    pub skew_swap: Option<Vec<usize>>,
     /// The matrix Q: one for all outputs, or one each.
-    pub known: Vec<Known>,
+    pub reduction: Vec<VarianceReduction>,
     /// One an output: standard deviations are multiplied by it. 1 unless the outputs were learnt in units of
     /// their own.
     pub scale: Vec<f64>,
@@ -101,7 +101,7 @@ pub struct Covariance {
 /// let fit = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1).fit(&Table::from_rows(&rows)?, &y)?;
 /// let posterior = fit.posterior();
 /// // Two rows far from the data: little is known of either, and less of their sum than of their difference.
-/// let far = posterior.at(&Table::from_rows(&[[20.0], [20.1]])?)?;
+/// let far = posterior.functionals_at(&Table::from_rows(&[[20.0], [20.1]])?)?;
 /// let covariance = &posterior.covariance(&far)[0];
 /// assert!(covariance[(0, 0)] > 0.1 && covariance[(0, 1)] > 0.9 * covariance[(0, 0)]);
 /// let samples = posterior.sample(&far, 1000, 0)?;
@@ -110,20 +110,20 @@ pub struct Covariance {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Posterior<'m> {
-    mean: &'m Expansion,
-    covariance: &'m Covariance,
+    mean: &'m KernelExpansion,
+    covariance: &'m PosteriorCovariance,
     stop: &'m AtomicBool,
 }
 
 /// Linear functionals ℓ_1 … ℓ_m of f, by all that a posterior needs to know of them. Those that are sums of
 /// values of f come from
-/// [`Posterior::at`] and [`Posterior::sums`].
+/// [`Posterior::functionals_at`] and [`Posterior::weighted_sum_functionals`].
 #[derive(Debug, Clone)]
 pub struct Functionals {
     /// `ℓ_j k(x_i, ·)`, points × m.
     pub columns: Matrix,
     /// `ℓ_j ℓ_j' k`, m × m: their prior covariance.
-    pub prior: Matrix,
+    pub prior_scale: Matrix,
     /// `ℓ_j 1`: what they make of an intercept.
     pub constants: Vec<f64>,
 }
@@ -145,17 +145,17 @@ const BLOCK: usize = 128;
 /// matrices take their time to begin.
 const HELD: usize = 1 << 20;
 
-impl Known {
+impl VarianceReduction {
     /// Checks that it fits an expansion over so many points.
     fn validate(&self, points: usize) -> Result<()> {
         let size = match self {
-            Self::Inverse { operator: None, factor } => factor.size(),
-            Self::Inverse { operator: Some(a), factor } => {
+            Self::CholeskyInverse { operator: None, factor } => factor.size(),
+            Self::CholeskyInverse { operator: Some(a), factor } => {
                 sized("the factor of a posterior", "rows", a.cols(), factor.size(), "one an observation")?;
                 a.rows()
             }
             Self::LowRank(f) => f.rows(),
-            Self::Sums { operator, half } => {
+            Self::ThroughOperator { operator, half } => {
                 sized(
                     "the low-rank factor of a posterior",
                     "rows",
@@ -165,7 +165,7 @@ impl Known {
                 )?;
                 operator.rows()
             }
-            Self::Refits { coef, intercept, .. } => {
+            Self::RefitDifferences { coef, intercept, .. } => {
                 sized(
                     "the list of intercepts of refits",
                     "rows",
@@ -185,8 +185,8 @@ impl Known {
         };
         if let Self::LowRank(numbers)
         | Self::Dense(numbers)
-        | Self::Refits { coef: numbers, .. }
-        | Self::Sums { half: numbers, .. } = self
+        | Self::RefitDifferences { coef: numbers, .. }
+        | Self::ThroughOperator { half: numbers, .. } = self
             && numbers.data().iter().any(|v| !v.is_finite())
         {
             return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
@@ -195,9 +195,9 @@ impl Known {
     }
 
     /// `(L, R)` with `cᵀ Q c = Lᵀ R`, but for the [sign](Self::sign); R is L if `None`.
-    fn halves(&self, c: &Matrix, constants: &[f64]) -> (Matrix, Option<Matrix>) {
+    fn sqrt_factors(&self, c: &Matrix, constants: &[f64]) -> (Matrix, Option<Matrix>) {
         match self {
-            Self::Refits { coef, intercept, .. } => {
+            Self::RefitDifferences { coef, intercept, .. } => {
                 let mut half = coef.transpose_matmul(c);
                 for (b, shift) in intercept.iter().enumerate() {
                     half.row_mut(b)
@@ -207,24 +207,26 @@ impl Known {
                 }
                 (half, None)
             }
-            Self::Inverse { operator, factor } => {
+            Self::CholeskyInverse { operator, factor } => {
                 let mut half = operator.as_ref().map_or_else(|| c.clone(), |a| a.transpose_times(c));
                 factor.solve_lower_in_place(&mut half);
                 (half, None)
             }
             Self::LowRank(f) => (f.transpose_matmul(c), None),
-            Self::Sums { operator, half } => (half.transpose_matmul(&operator.transpose_times(c)), None),
+            Self::ThroughOperator { operator, half } => {
+                (half.transpose_matmul(&operator.transpose_times(c)), None)
+            }
             Self::Dense(q) => (c.clone(), Some(q.matmul(c))),
         }
     }
 
     fn sign(&self) -> f64 {
-        if matches!(self, Self::Refits { .. }) { -1.0 } else { 1.0 }
+        if matches!(self, Self::RefitDifferences { .. }) { -1.0 } else { 1.0 }
     }
 
     /// The diagonal of `cᵀ Q c`, for functionals that make so much of a constant.
-    fn squares(&self, c: &Matrix, constants: &[f64]) -> Vec<f64> {
-        let (left, right) = self.halves(c, constants);
+    fn quadratic_diagonal(&self, c: &Matrix, constants: &[f64]) -> Vec<f64> {
+        let (left, right) = self.sqrt_factors(c, constants);
         let right = right.as_ref().unwrap_or(&left);
         let mut sums = vec![0.0; left.cols()];
         for i in 0..left.rows() {
@@ -235,43 +237,55 @@ impl Known {
     }
 
     /// `cᵀ Q c`, likewise.
-    fn products(&self, c: &Matrix, constants: &[f64]) -> Matrix {
-        let (left, right) = self.halves(c, constants);
+    fn quadratic_form(&self, c: &Matrix, constants: &[f64]) -> Matrix {
+        let (left, right) = self.sqrt_factors(c, constants);
         let mut out = left.transpose().matmul(right.as_ref().unwrap_or(&left));
         out.data_mut().iter_mut().for_each(|v| *v *= self.sign());
         out
     }
 }
 
-impl Covariance {
+impl PosteriorCovariance {
     /// What it makes of sums of outputs, outputs × sums of `weights`. Refits know how outputs vary together;
     /// `None` for posteriors, which do not say.
     pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {
         let sum = |s: usize| {
             let mut sum: Option<(Matrix, Vec<f64>, Refitted)> = None;
             for o in 0..weights.rows() {
-                let Known::Refits { coef, intercept, of } = &self.known[self.known(o)] else { return None };
+                let VarianceReduction::RefitDifferences { coef, intercept, of } =
+                    &self.reduction[self.reduction(o)]
+                else {
+                    return None;
+                };
                 let times = weights[(o, s)] * self.scale[o];
                 let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *of);
                 let (all, shifts, _) = sum.get_or_insert(none);
                 all.data_mut().iter_mut().zip(coef.data()).for_each(|(all, own)| *all += times * own);
                 shifts.iter_mut().zip(intercept).for_each(|(all, own)| *all += times * own);
             }
-            sum.map(|(coef, intercept, of)| Known::Refits { coef, intercept, of })
+            sum.map(|(coef, intercept, of)| VarianceReduction::RefitDifferences { coef, intercept, of })
         };
-        let known = (0..weights.cols()).map(sum).collect::<Option<Vec<Known>>>()?;
-        Some(Self { prior: self.prior, mirror: self.mirror.clone(), scale: vec![1.0; known.len()], known })
+        let known = (0..weights.cols()).map(sum).collect::<Option<Vec<VarianceReduction>>>()?;
+        Some(Self {
+            prior_scale: self.prior_scale,
+            skew_swap: self.skew_swap.clone(),
+            scale: vec![1.0; known.len()],
+            reduction: known,
+        })
     }
 
     /// Whether it says how the model depends on its data, as posteriors and refits to other rows do, and not
     /// how far a fit through landmarks is from the one with all rows as support points.
     pub fn is_of_data(&self) -> bool {
-        !matches!(self.known.first(), Some(Known::Refits { of: Refitted::Landmarks, .. }))
+        !matches!(
+            self.reduction.first(),
+            Some(VarianceReduction::RefitDifferences { of: Refitted::LandmarkDoubling, .. })
+        )
     }
 
     /// Which Q is that of output `o`.
-    fn known(&self, o: usize) -> usize {
-        if self.known.len() == 1 { 0 } else { o }
+    fn reduction(&self, o: usize) -> usize {
+        if self.reduction.len() == 1 { 0 } else { o }
     }
 }
 
@@ -280,96 +294,100 @@ impl<'m> Posterior<'m> {
     ///
     /// # Errors
     /// [`Error::Shape`] and [`Error::Parameter`] if they do not fit together.
-    pub fn new(mean: &'m Expansion, covariance: &'m Covariance) -> Result<Self> {
+    pub fn new(mean: &'m KernelExpansion, covariance: &'m PosteriorCovariance) -> Result<Self> {
         let outputs = mean.outputs();
         sized("the list of scales of a posterior", "rows", outputs, covariance.scale.len(), "one an output")?;
-        if covariance.known.len() != 1 {
+        if covariance.reduction.len() != 1 {
             sized(
                 "the list of matrices of a posterior",
                 "rows",
                 outputs,
-                covariance.known.len(),
+                covariance.reduction.len(),
                 "one an output, or one",
             )?;
         }
         if let Some(bad) =
-            covariance.scale.iter().chain([&covariance.prior]).find(|s| !(s.is_finite() && **s >= 0.0))
+            covariance.scale.iter().chain([&covariance.prior_scale]).find(|s| !(s.is_finite() && **s >= 0.0))
         {
             return Err(Error::parameter("scale of a posterior", bad, "scales are finite and not negative"));
         }
-        covariance.known.iter().try_for_each(|known| known.validate(mean.points.rows()))?;
-        if let Some(mirror) = &covariance.mirror {
-            let d = mean.points.width();
+        covariance.reduction.iter().try_for_each(|known| known.validate(mean.support_points.rows()))?;
+        if let Some(mirror) = &covariance.skew_swap {
+            let d = mean.support_points.width();
             if mirror.len() != d || (0..d).any(|j| mirror.get(mirror[j]) != Some(&j)) {
                 let allowed = "pairs of columns that change places, and columns that stay";
                 return Err(Error::parameter("mirror of a posterior", format!("{mirror:?}"), allowed));
             }
         }
-        if covariance.prior != 0.0 && covariance.known.iter().any(|known| known.sign() < 0.0) {
-            return Err(Error::parameter("prior", covariance.prior, "refits know of no prior: it is 0"));
+        if covariance.prior_scale != 0.0 && covariance.reduction.iter().any(|known| known.sign() < 0.0) {
+            return Err(Error::parameter(
+                "prior",
+                covariance.prior_scale,
+                "refits know of no prior: it is 0",
+            ));
         }
-        Ok(Self { mean, covariance, stop: Watch::nobody().stop })
+        Ok(Self { mean, covariance, stop: RunControl::nobody().stop })
     }
 
     /// Of a mean and a covariance that were made for each other.
-    pub(crate) fn of(mean: &'m Expansion, covariance: &'m Covariance) -> Self {
-        Self { mean, covariance, stop: Watch::nobody().stop }
+    pub(crate) fn of(mean: &'m KernelExpansion, covariance: &'m PosteriorCovariance) -> Self {
+        Self { mean, covariance, stop: RunControl::nobody().stop }
     }
 
     /// The same posterior, whose work is given up with [`Error::Interrupted`] soon after another thread sets
     /// `stop`.
-    pub fn heeding(self, stop: &'m AtomicBool) -> Self {
+    pub fn with_cancel(self, stop: &'m AtomicBool) -> Self {
         Self { stop, ..self }
     }
 
     /// Where it comes from.
-    pub fn source(&self) -> Source {
-        match self.covariance.known.first() {
-            Some(Known::Refits { coef, of, .. }) => match *of {
-                Refitted::Drawn { seed } => Source::Bootstrap { draws: coef.cols(), seed },
-                Refitted::LeftOut => Source::Jackknife { rows: coef.cols() },
-                Refitted::Landmarks => Source::Landmarks { doublings: coef.cols() },
+    pub fn source(&self) -> UncertaintySource {
+        match self.covariance.reduction.first() {
+            Some(VarianceReduction::RefitDifferences { coef, of, .. }) => match *of {
+                Refitted::Drawn { seed } => UncertaintySource::Bootstrap { draws: coef.cols(), seed },
+                Refitted::Jackknife => UncertaintySource::Jackknife { rows: coef.cols() },
+                Refitted::LandmarkDoubling => UncertaintySource::Landmarks { doublings: coef.cols() },
             },
-            _ => Source::Posterior,
+            _ => UncertaintySource::Posterior,
         }
     }
 
     /// Which columns change places for a skew f.
-    pub(crate) fn mirror(&self) -> Option<&'m [usize]> {
-        self.covariance.mirror.as_deref()
+    pub(crate) fn skew_swap(&self) -> Option<&'m [usize]> {
+        self.covariance.skew_swap.as_deref()
     }
 
     /// The share s of the prior covariance; nothing of it counts where it is 0.
-    pub(crate) fn prior(&self) -> f64 {
-        self.covariance.prior
+    pub(crate) fn prior_scale(&self) -> f64 {
+        self.covariance.prior_scale
     }
 
     /// The matrices Q, each n × n. Cost n³/3 where Q is an inverse.
     ///
     /// # Errors
     /// [`Error::Parameter`] for refits, which vary by their intercepts too.
-    pub(crate) fn precisions(&self) -> Result<Vec<Matrix>> {
-        let n = self.mean.points.rows();
+    pub(crate) fn reduction_matrices(&self) -> Result<Vec<Matrix>> {
+        let n = self.mean.support_points.rows();
         let mut one = Matrix::zeros(n, n);
         one.add_diagonal(|_| 1.0);
-        let of = |known: &Known| match known {
-            Known::Refits { .. } => {
+        let of = |known: &VarianceReduction| match known {
+            VarianceReduction::RefitDifferences { .. } => {
                 let allowed = "the variance game is that of a Gaussian process, which refits are not";
                 Err(Error::parameter("posterior", self.source(), allowed))
             }
-            known => Ok(known.products(&one, &vec![0.0; n])),
+            known => Ok(known.quadratic_form(&one, &vec![0.0; n])),
         };
-        self.covariance.known.iter().map(of).collect()
+        self.covariance.reduction.iter().map(of).collect()
     }
 
     /// The outputs whose matrix Q is the k-th, and by what their standard deviations are multiplied.
     pub(crate) fn scales(&self, k: usize) -> impl Iterator<Item = (usize, f64)> {
         let all = self.covariance.scale.iter().copied().enumerate();
-        all.filter(move |(o, _)| self.covariance.known(*o) == k)
+        all.filter(move |(o, _)| self.covariance.reduction(*o) == k)
     }
 
     /// The mean of f.
-    pub fn mean(&self) -> &'m Expansion {
+    pub fn mean(&self) -> &'m KernelExpansion {
         self.mean
     }
 
@@ -378,9 +396,9 @@ impl<'m> Posterior<'m> {
     /// further matrix Q.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Overflow`] if a variance is not finite.
+    /// As [`Table::align_to`]; [`Error::Overflow`] if a variance is not finite.
     pub fn variance(&self, x: &Table) -> Result<Matrix> {
-        self.spread(x, |scale, variance| scale * scale * variance)
+        self.marginal_variances(x, |scale, variance| scale * scale * variance)
     }
 
     /// Standard deviations, the roots of [`variance`](Self::variance).
@@ -388,16 +406,16 @@ impl<'m> Posterior<'m> {
     /// # Errors
     /// As [`variance`](Self::variance).
     pub fn sd(&self, x: &Table) -> Result<Matrix> {
-        self.spread(x, |scale, variance| scale * variance.sqrt())
+        self.marginal_variances(x, |scale, variance| scale * variance.sqrt())
     }
 
-    fn spread(&self, x: &Table, of: impl Fn(f64, f64) -> f64) -> Result<Matrix> {
-        let Self { mean: Expansion { kernel, points, .. }, covariance, stop } = self;
-        let x = x.conform(points.columns())?;
+    fn marginal_variances(&self, x: &Table, of: impl Fn(f64, f64) -> f64) -> Result<Matrix> {
+        let Self { mean: KernelExpansion { kernel, support_points: points, .. }, covariance, stop } = self;
+        let x = x.align_to(points.columns())?;
         let mut out = Matrix::zeros(x.rows(), covariance.scale.len());
         let step = BLOCK.max(HELD / points.rows().max(1));
         for start in (0..x.rows()).step_by(step) {
-            check(stop)?;
+            check_cancelled(stop)?;
             let block = x.select_rows(&(start..x.rows().min(start + step)).collect::<Vec<_>>());
             let mut prior = kernel.diagonal(&block);
             if let Some(other) = self.mirrored(&block)? {
@@ -408,12 +426,12 @@ impl<'m> Posterior<'m> {
             let cross = kernel.cross_gram(points, &block);
             let squares: Vec<Vec<f64>> = {
                 let ones = vec![1.0; block.rows()];
-                covariance.known.iter().map(|known| known.squares(&cross, &ones)).collect()
+                covariance.reduction.iter().map(|known| known.quadratic_diagonal(&cross, &ones)).collect()
             };
             for (r, prior) in prior.iter().enumerate() {
                 for (o, (out, scale)) in out.row_mut(start + r).iter_mut().zip(&covariance.scale).enumerate()
                 {
-                    let own = covariance.prior * prior - squares[covariance.known(o)][r];
+                    let own = covariance.prior_scale * prior - squares[covariance.reduction(o)][r];
                     // Rounding may leave a variance of 0 below it; NaN stays what it is.
                     *out = of(*scale, if own < 0.0 { 0.0 } else { own });
                 }
@@ -431,40 +449,43 @@ impl<'m> Posterior<'m> {
     /// The values of f at the rows of `x`. Cost O((n + rows) rows d).
     ///
     /// # Errors
-    /// As [`Table::conform`].
-    pub fn at(&self, x: &Table) -> Result<Functionals> {
-        let x = x.conform(self.mean.columns())?;
+    /// As [`Table::align_to`].
+    pub fn functionals_at(&self, x: &Table) -> Result<Functionals> {
+        let x = x.align_to(self.mean.columns())?;
         let kernel = &self.mean.kernel;
-        let columns = kernel.cross_gram(&self.mean.points, &x);
-        check(self.stop)?;
+        let columns = kernel.cross_gram(&self.mean.support_points, &x);
+        check_cancelled(self.stop)?;
         let mut prior = kernel.gram(&x);
         if let Some(other) = self.mirrored(&x)? {
-            take(&mut prior, &kernel.cross_gram(&x, &other));
+            subtract(&mut prior, &kernel.cross_gram(&x, &other));
         }
-        Ok(Functionals { columns, prior, constants: vec![1.0; x.rows()] })
+        Ok(Functionals { columns, prior_scale: prior, constants: vec![1.0; x.rows()] })
     }
 
     /// The rows with their columns exchanged, for a skew f.
     fn mirrored(&self, x: &Table) -> Result<Option<Table>> {
-        self.covariance.mirror.as_ref().map(|mirror| x.rearranged(mirror)).transpose()
+        self.covariance.skew_swap.as_ref().map(|mirror| x.permute_columns(mirror)).transpose()
     }
 
     /// Weighted sums of values of f: column j of `weights` (rows of `x` × m) makes
     /// `Σ_r weights[r, j] f(x_r)`. Cost O((n + rows) rows d), memory O((n + rows) m) and m².
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`] unless there is a row of weights a row of `x`.
-    pub fn sums(&self, x: &Table, weights: &Sparse) -> Result<Functionals> {
-        let x = x.conform(self.mean.columns())?;
+    /// As [`Table::align_to`]; [`Error::Shape`] unless there is a row of weights a row of `x`.
+    pub fn weighted_sum_functionals(&self, x: &Table, weights: &Sparse) -> Result<Functionals> {
+        let x = x.align_to(self.mean.columns())?;
         sized("the matrix of weights", "rows", x.rows(), weights.rows(), "one a row of the table")?;
         let kernel = &self.mean.kernel;
-        let mut prior = prior_of_sums(kernel, &x, weights);
+        let mut prior = prior_covariance_of_sums(kernel, &x, weights);
         if let Some(other) = self.mirrored(&x)? {
-            take(&mut prior, &weights.transpose_times(&kernel_sums(kernel, &x, &other, weights)));
+            subtract(
+                &mut prior,
+                &weights.transpose_times(&cross_covariance_of_sums(kernel, &x, &other, weights)),
+            );
         }
         Ok(Functionals {
-            columns: kernel_sums(kernel, &self.mean.points, &x, weights),
-            prior,
+            columns: cross_covariance_of_sums(kernel, &self.mean.support_points, &x, weights),
+            prior_scale: prior,
             constants: (0..weights.cols()).map(|j| weights.column(j).map(|(_, w)| w).sum()).collect(),
         })
     }
@@ -488,7 +509,7 @@ impl<'m> Posterior<'m> {
     pub fn covariance(&self, functionals: &Functionals) -> Vec<Matrix> {
         let all = self.unscaled(functionals);
         let scaled = |(o, scale): (usize, &f64)| {
-            let mut own = all[self.covariance.known(o)].clone();
+            let mut own = all[self.covariance.reduction(o)].clone();
             own.data_mut().iter_mut().for_each(|c| *c *= scale * scale);
             own
         };
@@ -497,15 +518,15 @@ impl<'m> Posterior<'m> {
 
     /// The covariances for scale 1, one a matrix Q.
     fn unscaled(&self, functionals: &Functionals) -> Vec<Matrix> {
-        let of = |known: &Known| {
-            let mut out = known.products(&functionals.columns, &functionals.constants);
+        let of = |known: &VarianceReduction| {
+            let mut out = known.quadratic_form(&functionals.columns, &functionals.constants);
             out.data_mut()
                 .iter_mut()
-                .zip(functionals.prior.data())
-                .for_each(|(e, p)| *e = self.covariance.prior * p - *e);
+                .zip(functionals.prior_scale.data())
+                .for_each(|(e, p)| *e = self.covariance.prior_scale * p - *e);
             out
         };
-        self.covariance.known.iter().map(of).collect()
+        self.covariance.reduction.iter().map(of).collect()
     }
 
     /// Joint draws of functionals: their means plus `L z` with L the Cholesky factor of their covariance and
@@ -522,22 +543,26 @@ impl<'m> Posterior<'m> {
         let means = self.mean_of(functionals);
         let m = means.rows();
         // Normal numbers, their products with a factor, and the values of all outputs.
-        crate::memory::check("number of draws", draws, m.saturating_mul(2 + self.covariance.scale.len()))?;
+        crate::memory::check_allocation(
+            "number of draws",
+            draws,
+            m.saturating_mul(2 + self.covariance.scale.len()),
+        )?;
         // Rounding errors of a covariance are of the size of the prior, however little of it is left.
-        let prior: f64 = (0..m).map(|j| functionals.prior[(j, j)]).sum();
-        let prior = self.covariance.prior * prior;
-        check(self.stop)?;
+        let prior: f64 = (0..m).map(|j| functionals.prior_scale[(j, j)]).sum();
+        let prior = self.covariance.prior_scale * prior;
+        check_cancelled(self.stop)?;
         let factor = |matrix: Matrix| {
             let own: f64 = (0..m).map(|j| matrix[(j, j)]).sum();
             let scale = (prior.max(own) / m.max(1) as f64).max(1e-200);
-            Cholesky::with_jitter_of(matrix, scale, "covariance of the posterior")
+            Cholesky::with_jitter_scale(matrix, scale, "covariance of the posterior")
         };
         let factors =
             self.unscaled(functionals).into_iter().map(factor).collect::<Result<Vec<Cholesky>>>()?;
         let mut random = Random::seed_from_u64(seed);
         let (mut values, mut jitter) = (Vec::new(), Vec::new());
         for (o, scale) in self.covariance.scale.iter().enumerate() {
-            let factor = &factors[self.covariance.known(o)];
+            let factor = &factors[self.covariance.reduction(o)];
             let normal = (0..m * draws).map(|_| random.sample(StandardNormal)).collect();
             let mut own = factor.lower_times(&Matrix::from_row_major(m, draws, normal));
             for j in 0..m {
@@ -550,12 +575,12 @@ impl<'m> Posterior<'m> {
     }
 }
 
-fn take(from: &mut Matrix, other: &Matrix) {
+fn subtract(from: &mut Matrix, other: &Matrix) {
     from.data_mut().iter_mut().zip(other.data()).for_each(|(own, other)| *own -= other);
 }
 
 /// `K(a, b) W`, rows of `a` × columns of W.
-pub(crate) fn kernel_sums(kernel: &Kernel, a: &Table, b: &Table, weights: &Sparse) -> Matrix {
+pub(crate) fn cross_covariance_of_sums(kernel: &Kernel, a: &Table, b: &Table, weights: &Sparse) -> Matrix {
     let m = weights.cols();
     let mut out = Matrix::zeros(a.rows(), m);
     // By rows of b, of which only those that count are looked at.
@@ -578,8 +603,8 @@ pub(crate) fn kernel_sums(kernel: &Kernel, a: &Table, b: &Table, weights: &Spars
 }
 
 /// `Wᵀ K(x, x) W`, the prior covariance of sums.
-pub(crate) fn prior_of_sums(kernel: &Kernel, x: &Table, weights: &Sparse) -> Matrix {
-    let mut out = weights.transpose_times(&kernel_sums(kernel, x, x, weights));
+pub(crate) fn prior_covariance_of_sums(kernel: &Kernel, x: &Table, weights: &Sparse) -> Matrix {
+    let mut out = weights.transpose_times(&cross_covariance_of_sums(kernel, x, x, weights));
     out.mirror_upper();
     out
 }

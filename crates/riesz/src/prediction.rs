@@ -6,9 +6,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link, ProbabilityLink, first_max, logistic, shares};
+use crate::kernel_model::{KernelExpansion, Link, ProbabilityLink, argmax, logistic, normalize_to_one};
 use crate::linalg::{Matrix, Sparse};
-use crate::posterior::{Covariance, Posterior};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
 /// Everything that a model predicts.
@@ -31,8 +31,8 @@ impl Prediction {
     /// error functions, differs by up to 5e-4, measured). The class is the most probable one.
     ///
     /// # Errors
-    /// As [`Expansion::predict`], [`Posterior::new`] and [`Posterior::variance`].
-    pub fn of(model: &Expansion, covariance: Option<&Covariance>, x: &Table) -> Result<Self> {
+    /// As [`KernelExpansion::predict`], [`Posterior::new`] and [`Posterior::variance`].
+    pub fn of(model: &KernelExpansion, covariance: Option<&PosteriorCovariance>, x: &Table) -> Result<Self> {
         Self::until(model, covariance, x, &AtomicBool::new(false))
     }
 
@@ -41,8 +41,8 @@ impl Prediction {
     /// # Errors
     /// As [`of`](Self::of); [`Error::Interrupted`].
     pub fn until(
-        model: &Expansion,
-        covariance: Option<&Covariance>,
+        model: &KernelExpansion,
+        covariance: Option<&PosteriorCovariance>,
         x: &Table,
         stop: &AtomicBool,
     ) -> Result<Self> {
@@ -55,23 +55,26 @@ impl Prediction {
     /// # Errors
     /// As [`until`](Self::until).
     pub fn of_outputs(
-        model: &Expansion,
-        covariance: Option<&Covariance>,
+        model: &KernelExpansion,
+        covariance: Option<&PosteriorCovariance>,
         x: &Table,
         outputs: Matrix,
         stop: &AtomicBool,
     ) -> Result<Self> {
         let averages = match (model.link, covariance) {
-            (Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. }, Some(covariance)) => {
-                let variance = Posterior::new(model, covariance)?.heeding(stop).variance(x)?;
-                Some(averages(model.link, &outputs, &variance))
+            (
+                Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. },
+                Some(covariance),
+            ) => {
+                let variance = Posterior::new(model, covariance)?.with_cancel(stop).variance(x)?;
+                Some(averaged_probabilities(model.link, &outputs, &variance))
             }
             _ => None,
         };
         let rows = || (0..outputs.rows()).map(|i| outputs.row(i));
         let classes = match &averages {
-            Some(each) => Some(each.iter().map(|p| first_max(p)).collect()),
-            None => rows().map(|row| model.class_of(row)).collect(),
+            Some(each) => Some(each.iter().map(|p| argmax(p)).collect()),
+            None => rows().map(|row| model.predicted_class(row)).collect(),
         };
         let linked = || {
             ProbabilityLink::of_model(model).map(|link| rows().map(|row| link.probabilities(row)).collect())
@@ -92,7 +95,7 @@ pub(crate) fn reaching([low, high]: [f64; 2], estimate: f64) -> [f64; 2] {
 /// What outputs stand for, on their natural scale: rates and probabilities, or the outputs themselves. One
 /// number a row each.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rates {
+pub struct NaturalScalePrediction {
     /// The posterior mean.
     pub mean: Vec<f64>,
     /// The posterior median.
@@ -104,12 +107,12 @@ pub struct Rates {
     pub high: Vec<f64>,
 }
 
-impl Rates {
+impl NaturalScalePrediction {
     /// Of the rows of `x`, by a model of one output; intervals reach so many standard deviations of the
     /// output to either side, and are as they come out on the natural scale: 1.96 for 95 %.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a model of several outputs; as [`Expansion::predict`] and
+    /// [`Error::Parameter`] for a model of several outputs; as [`KernelExpansion::predict`] and
     /// [`Posterior::variance`].
     pub fn of(posterior: &Posterior<'_>, x: &Table, sds: f64) -> Result<Self> {
         let model = posterior.mean();
@@ -119,10 +122,11 @@ impl Rates {
         }
         let (f, variance) = (model.predict(x)?.column(0), posterior.variance(x)?.column(0));
         let each = || f.iter().zip(&variance);
-        let at = |sds: f64| each().map(|(f, v)| model.link.natural(f + sds * v.sqrt())).collect::<Vec<_>>();
+        let at =
+            |sds: f64| each().map(|(f, v)| model.link.inverse_link(f + sds * v.sqrt())).collect::<Vec<_>>();
         let mean = |(f, v): (&f64, &f64)| match model.link {
             Link::Log => (f + 0.5 * v).exp(),
-            Link::Logit | Link::Logistic | Link::LatentLogistic => mean_logistic(*f, *v),
+            Link::Logit | Link::Logistic | Link::LatentLogistic => logistic_normal_mean(*f, *v),
             _ => *f,
         };
         let mean: Vec<f64> = each().map(mean).collect();
@@ -135,7 +139,7 @@ impl Rates {
 /// Weighted sums of a model's outputs, what is predicted of them as if they were outputs, and how sure that
 /// is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SumPrediction {
+pub struct AggregatePrediction {
     /// Sums × outputs.
     pub outputs: Matrix,
     /// Their posterior variances, likewise.
@@ -144,24 +148,29 @@ pub struct SumPrediction {
     pub probabilities: Option<Matrix>,
 }
 
-impl SumPrediction {
+impl AggregatePrediction {
     /// Of the sums whose weights are the columns of `weights` (rows of `x` × sums): those of duels among bags
-    /// ([`Bags::duels`](crate::preference::Bags::duels)).
+    /// ([`Bags::duels`](crate::preference::ItemBags::duels)).
     ///
     /// # Errors
-    /// As [`Posterior::new`] and [`Posterior::sums`].
-    pub fn of(model: &Expansion, covariance: &Covariance, x: &Table, weights: &Sparse) -> Result<Self> {
+    /// As [`Posterior::new`] and [`Posterior::weighted_sum_functionals`].
+    pub fn of(
+        model: &KernelExpansion,
+        covariance: &PosteriorCovariance,
+        x: &Table,
+        weights: &Sparse,
+    ) -> Result<Self> {
         let posterior = Posterior::new(model, covariance)?;
-        let sums = posterior.sums(x, weights)?;
+        let sums = posterior.weighted_sum_functionals(x, weights)?;
         let (outputs, all) = (posterior.mean_of(&sums), posterior.covariance(&sums));
         let mut variance = Matrix::zeros(outputs.rows(), outputs.cols());
         for (o, own) in all.iter().enumerate() {
             (0..outputs.rows()).for_each(|j| variance[(j, o)] = own[(j, j)].max(0.0));
         }
         let latent =
-            matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+            matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. });
         let probabilities = latent.then(|| {
-            let each = averages(model.link, &outputs, &variance);
+            let each = averaged_probabilities(model.link, &outputs, &variance);
             Matrix::from_row_major(each.len(), model.classes.len(), each.concat())
         });
         Ok(Self { outputs, variance, probabilities })
@@ -170,7 +179,7 @@ impl SumPrediction {
 
 /// What a classifier says of explained rows beside the outputs that are explained, for pages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Decisions {
+pub struct ClassDecisions {
     /// By output, what it is: "log-odds of spam", say.
     pub meaning: Vec<String>,
     /// The names of the classes.
@@ -182,9 +191,9 @@ pub struct Decisions {
     pub probabilities: Vec<Option<(usize, Vec<f64>)>>,
 }
 
-impl Decisions {
+impl ClassDecisions {
     /// Of a model and what it predicts; `None` for regression.
-    pub fn of(model: &Expansion, predicted: &Prediction) -> Option<Self> {
+    pub fn of(model: &KernelExpansion, predicted: &Prediction) -> Option<Self> {
         let (classes, m) = (&model.classes, model.outputs());
         if classes.is_empty() {
             return None;
@@ -203,7 +212,7 @@ impl Decisions {
             (Some(k), Link::LatentLogistic | Link::LatentOneVsRest) => {
                 format!("mean of the latent function, which is larger the more probable {} is", classes[k])
             }
-            (_, Link::LatentTies { .. }) => {
+            (_, Link::LatentRaoKupper { .. }) => {
                 format!("mean of the latent log odds, which are larger the more probable {} is", classes[1])
             }
             (Some(k), _) => format!("decision value, positive for {}", classes[k]),
@@ -222,7 +231,7 @@ impl Decisions {
     }
 
     /// Of a model whose probabilities are explained: those of the second of two classes, or of all.
-    pub fn of_probabilities(model: &Expansion, predicted: &Prediction) -> Self {
+    pub fn of_probabilities(model: &KernelExpansion, predicted: &Prediction) -> Self {
         let classes = &model.classes;
         let shown: Vec<usize> = if classes.len() == 2 { vec![1] } else { (0..classes.len()).collect() };
         let of = |all: &Matrix, k: usize| (0..all.rows()).map(|i| all[(i, k)]).collect();
@@ -282,28 +291,30 @@ impl Decisions {
 }
 
 /// The classes' probabilities in every row, from means and variances of latent functions.
-fn averages(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
+fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
     let latent = mean.data().par_iter().zip(variance.data());
-    if let Link::LatentTies { margin } = link {
+    if let Link::LatentRaoKupper { margin } = link {
         let of = |(mean, variance): (&f64, &f64)| {
-            let (won, lost) =
-                (mean_logistic(mean - margin, *variance), mean_logistic(-mean - margin, *variance));
+            let (won, lost) = (
+                logistic_normal_mean(mean - margin, *variance),
+                logistic_normal_mean(-mean - margin, *variance),
+            );
             // The three are 1 together at every g.
             vec![lost, won, (1.0 - won - lost).max(0.0)]
         };
         return latent.map(of).collect();
     }
-    let each: Vec<f64> = latent.map(|(mean, variance)| mean_logistic(*mean, *variance)).collect();
+    let each: Vec<f64> = latent.map(|(mean, variance)| logistic_normal_mean(*mean, *variance)).collect();
     match mean.cols() {
         1 => each.iter().map(|p| vec![1.0 - p, *p]).collect(),
-        m => each.chunks(m).map(shares).collect(),
+        m => each.chunks(m).map(normalize_to_one).collect(),
     }
 }
 
 /// `E σ(f)` for normal f, by the trapezoidal rule, whose error for functions analytic in a strip around the
 /// real line falls like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the poles
 /// of σ(mean + s z) lie π/s from it, and the normal density alone asks for steps of at most 0.7.
-pub(crate) fn mean_logistic(mean: f64, variance: f64) -> f64 {
+pub(crate) fn logistic_normal_mean(mean: f64, variance: f64) -> f64 {
     const REACH: f64 = 8.5;
     const MOST: f64 = 1e6;
     let s = variance.sqrt();
@@ -327,12 +338,12 @@ mod tests {
     #[test]
     fn the_average_of_the_logistic_function() {
         for (mean, variance) in [(0.0, 3.0), (1.3, 0.2), (-4.0, 17.0), (2.0, 1e4)] {
-            let (p, q) = (mean_logistic(mean, variance), mean_logistic(-mean, variance));
+            let (p, q) = (logistic_normal_mean(mean, variance), logistic_normal_mean(-mean, variance));
             assert!((p + q - 1.0).abs() < 1e-14, "{p} {q}");
         }
-        assert!((mean_logistic(1.3, 0.0) - logistic(1.3)).abs() < 1e-15);
+        assert!((logistic_normal_mean(1.3, 0.0) - logistic(1.3)).abs() < 1e-15);
         // E σ(f) = ∫ σ'(t) Φ((m - t)/s) dt, and Φ is nearly ½ + φ(0)(m - t)/s.
         let expected = 0.5 + 2.0 / (std::f64::consts::TAU * 1e10).sqrt();
-        assert!((mean_logistic(2.0, 1e10) - expected).abs() < 1e-12);
+        assert!((logistic_normal_mean(2.0, 1e10) - expected).abs() < 1e-12);
     }
 }

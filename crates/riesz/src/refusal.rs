@@ -8,7 +8,7 @@ use crate::causal::{Hedge, Instrument};
 /// from 0 in the fields, from 1 in messages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum IdentificationError {
     /// Arrows that lead back to where they began.
     #[error("the graph has a cycle, {}: causes come before their effects, so take one of these arrows out", cycle.join(" \
         -> "))]
@@ -23,7 +23,7 @@ pub enum Refusal {
         name: String,
     },
     /// A name that the graph has not.
-    #[error("the graph has no variable '{name}'; {}", near_words(near, variables))]
+    #[error("the graph has no variable '{name}'; {}", suggest_similar(near, variables))]
     UnknownVariable {
         /// The name.
         name: String,
@@ -39,7 +39,7 @@ pub enum Refusal {
         name: String,
     },
     /// A column that a study must have.
-    #[error("study {} has no column '{name}', {role}: {}", study + 1, near_words(near, columns))]
+    #[error("study {} has no column '{name}', {role}: {}", study + 1, suggest_similar(near, columns))]
     Unmeasured {
         /// The column.
         name: String,
@@ -68,7 +68,7 @@ pub enum Refusal {
     /// An effect that does not pass through what the studies share alone.
     #[error(
         "{outcome} depends on {} beyond what studies {} and {} share{}: {open_path} stays open{}",
-        and(on), study + 1, study + 2, held_words(given), help_words(would_help, " in both studies")
+        and(on), study + 1, study + 2, describe_held(given), suggest_fix(would_help, " in both studies")
     )]
     Unmediated {
         /// The first of the two studies.
@@ -88,7 +88,7 @@ pub enum Refusal {
     #[error(
         "what study {} says of {} given {} does not hold in study {}, as they differ in {variable}: \
          {open_path} stays open",
-        from + 1, and(outcome), given_words(given), to + 1
+        from + 1, and(outcome), describe_given(given), to + 1
     )]
     NotTransportable {
         /// The study whose finding is to be used elsewhere.
@@ -109,7 +109,7 @@ pub enum Refusal {
         "the effect of {} on {} is not identified in study 1, {why} nor by any other formula, because {}: \
          {} {} open{}{}",
         and(treatments), and(outcomes), hedge_words(hedge), and(open_paths),
-        if open_paths.len() == 1 { "stays" } else { "stay" }, help_words(would_help, " in study 1"),
+        if open_paths.len() == 1 { "stays" } else { "stay" }, suggest_fix(would_help, " in study 1"),
         instrument_words(instrument.as_ref(), treatments)
     )]
     NotIdentified {
@@ -133,7 +133,7 @@ pub enum Refusal {
         "the effect of {} on {outcome} is identified, but not by an adjustment that riesz estimates: \
          {formula}{}",
         and(treatments),
-        help_words(would_help, " in study 1")
+        suggest_fix(would_help, " in study 1")
     )]
     NotEstimated {
         /// The treatments.
@@ -151,7 +151,7 @@ pub enum Refusal {
         and(set),
         and(treatments),
         and(outcomes),
-        instead_words(instead)
+        suggest_alternative(instead)
     )]
     UnfitSet {
         /// The set.
@@ -250,7 +250,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl IdentificationError {
     /// Why an effect is not identified, as JSON with the hedge and the instrument; `None` for other refusals.
     pub fn not_identified_record(&self) -> Option<serde_json::Value> {
         let Self::NotIdentified { treatments, outcomes, open_paths, would_help, hedge, instrument, .. } =
@@ -283,7 +283,7 @@ pub(crate) fn and<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-fn given_words(given: &[String]) -> String {
+fn describe_given(given: &[String]) -> String {
     if given.is_empty() { "nothing else".into() } else { and(given) }
 }
 
@@ -291,11 +291,11 @@ fn each_words(of: &[String]) -> String {
     if of.is_empty() { String::new() } else { format!(" with a value in each of {}", of.join(", ")) }
 }
 
-fn held_words(given: &[String]) -> String {
+fn describe_held(given: &[String]) -> String {
     if given.is_empty() { String::new() } else { format!(" ({})", and(given)) }
 }
 
-fn near_words(near: &[String], all: &[String]) -> String {
+fn suggest_similar(near: &[String], all: &[String]) -> String {
     const SHOWN: usize = 20;
     if !near.is_empty() {
         return format!("did you mean {}?", near.join(" or "));
@@ -304,7 +304,7 @@ fn near_words(near: &[String], all: &[String]) -> String {
     format!("there are: {}{more}", all.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", "))
 }
 
-fn instead_words(instead: &Option<Vec<String>>) -> String {
+fn suggest_alternative(instead: &Option<Vec<String>>) -> String {
     match instead {
         None => String::new(),
         Some(set) if set.is_empty() => "; the empty set would do".into(),
@@ -328,7 +328,7 @@ fn instrument_words(instrument: Option<&Instrument>, treatments: &[String]) -> S
     instrument.map_or_else(String::new, |found| format!("; {}", found.sentence(&and(treatments))))
 }
 
-fn help_words(would_help: &[Vec<String>], place: &str) -> String {
+fn suggest_fix(would_help: &[Vec<String>], place: &str) -> String {
     const SHOWN: usize = 5;
     if would_help.is_empty() {
         return "; measuring more of the graph's variables does not help".into();

@@ -56,8 +56,8 @@ impl Column {
     }
 }
 
-/// What [`Table::with_unseen`] calls the level of cells that hold none of a column's levels.
-pub const UNSEEN: &str = "(unseen)";
+/// What [`Table::with_unknown_level`] calls the level of cells that hold none of a column's levels.
+pub const UNKNOWN_LEVEL: &str = "(unseen)";
 
 /// `n` rows of `d` finite numbers with named columns. Clones share the numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -222,13 +222,13 @@ impl Table {
 
     /// The same columns with the numbers of others: column j has those of column `from[j]`, which is of its
     /// kind.
-    pub(crate) fn rearranged(&self, from: &[usize]) -> Result<Self> {
+    pub(crate) fn permute_columns(&self, from: &[usize]) -> Result<Self> {
         let values = from.iter().flat_map(|&j| self.column(j).iter().copied()).collect();
         Self::from_column_major(self.columns.clone(), self.rows, values)
     }
 
     /// One row: means, and the most frequent levels.
-    pub(crate) fn typical(&self) -> Self {
+    pub(crate) fn mean_row(&self) -> Self {
         let of = |(j, column): (usize, &Column)| match &column.kind {
             ColumnKind::Numeric => self.column(j).iter().map(|v| v / self.rows as f64).sum::<f64>(),
             ColumnKind::Categorical { levels } => {
@@ -280,12 +280,12 @@ impl Table {
     }
 
     /// The same rows, with one more level, the last, in every categorical column: one that no row has, for
-    /// cells that are none of the others. It is called [`UNSEEN`], in parentheses of its own if a level is
-    /// called so already.
-    pub fn with_unseen(mut self) -> Self {
+    /// cells that are none of the others. It is called [`UNKNOWN_LEVEL`], in parentheses of its own if a
+    /// level is called so already.
+    pub fn with_unknown_level(mut self) -> Self {
         for column in &mut self.columns {
             if let ColumnKind::Categorical { levels } = &mut column.kind {
-                let mut name = UNSEEN.to_string();
+                let mut name = UNKNOWN_LEVEL.to_string();
                 while levels.contains(&name) {
                     name = format!("({name})");
                 }
@@ -300,7 +300,7 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::UnknownColumn`], [`Error::UnseenLevel`], [`Error::WrongKind`].
-    pub fn conform(&self, wanted: &[Column]) -> Result<Self> {
+    pub fn align_to(&self, wanted: &[Column]) -> Result<Self> {
         if self.columns == wanted {
             return Ok(self.clone());
         }
@@ -385,11 +385,11 @@ pub struct Player {
 
 /// The players of a game: a partition of a table's columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Groups {
+pub struct Players {
     players: Vec<Player>,
 }
 
-impl Groups {
+impl Players {
     /// One player a column, under the column's name.
     pub fn singletons(columns: &[Column]) -> Self {
         let player = |(j, c): (usize, &Column)| Player { name: c.name.clone(), columns: vec![j] };
@@ -445,7 +445,7 @@ impl Groups {
     }
 
     /// For each of `width` columns, its player.
-    pub(crate) fn owners(&self, width: usize) -> Vec<usize> {
+    pub(crate) fn player_of_column(&self, width: usize) -> Vec<usize> {
         let mut owner = vec![usize::MAX; width];
         for (p, player) in self.players.iter().enumerate() {
             for &j in &player.columns {
@@ -484,18 +484,18 @@ mod tests {
         let ab = Column { name: "c".into(), kind: levels(&["a", "b"]) };
         let ba = Column { name: "c".into(), kind: levels(&["b", "a"]) };
         let table = Table::from_column_major(vec![ab], 2, vec![0.0, 1.0]).unwrap();
-        assert_eq!(table.conform(&[ba]).unwrap().column(0), [1.0, 0.0]);
+        assert_eq!(table.align_to(&[ba]).unwrap().column(0), [1.0, 0.0]);
         let only_a = Column { name: "c".into(), kind: levels(&["a"]) };
-        assert!(matches!(table.conform(&[only_a]), Err(Error::UnseenLevel { row: 1, .. })));
+        assert!(matches!(table.align_to(&[only_a]), Err(Error::UnseenLevel { row: 1, .. })));
     }
 
     #[test]
     fn groups_partition_the_columns() {
         let columns: Vec<Column> = ["a", "b", "c"].map(Column::numeric).to_vec();
-        let groups = Groups::named(&columns, &[("bc", vec!["b", "c"])]).unwrap();
-        assert_eq!(groups.owners(3), [0, 1, 1]);
-        assert!(Groups::named(&columns, &[("g", vec!["a"]), ("h", vec!["a"])]).is_err());
-        assert!(Groups::named(&columns, &[("g", vec!["z"])]).is_err());
-        assert!(Groups::named(&columns, &[("a", vec!["b"])]).is_err());
+        let groups = Players::named(&columns, &[("bc", vec!["b", "c"])]).unwrap();
+        assert_eq!(groups.player_of_column(3), [0, 1, 1]);
+        assert!(Players::named(&columns, &[("g", vec!["a"]), ("h", vec!["a"])]).is_err());
+        assert!(Players::named(&columns, &[("g", vec!["z"])]).is_err());
+        assert!(Players::named(&columns, &[("a", vec!["b"])]).is_err());
     }
 }

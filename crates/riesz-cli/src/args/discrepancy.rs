@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
-use riesz::discrepancy::Factors;
+use riesz::discrepancy::FactorKind;
 
 use super::TableArgs;
 use crate::io::names::listed_columns;
 
 /// Factors by name.
-pub fn factors() -> impl TypedValueParser<Value = Factors> {
-    PossibleValuesParser::new(Factors::NAMES).try_map(|name| Factors::named(&name).ok_or("no such factors"))
+pub fn factors() -> impl TypedValueParser<Value = FactorKind> {
+    PossibleValuesParser::new(FactorKind::NAMES)
+        .try_map(|name| FactorKind::named(&name).ok_or("no such factors"))
 }
 
 /// What both tests take.
@@ -20,8 +21,8 @@ pub fn factors() -> impl TypedValueParser<Value = Factors> {
 pub struct TestArgs {
     /// What of the kernel is looked at: orthogonal factors, one a feature and by pairs, with which no feature
     /// hides another; or the product of all, as published, in which a strong feature dims the others
-    #[arg(long, value_name = "WHICH", default_value = Factors::NAMES[0], value_parser = factors())]
-    pub factors: Factors,
+    #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
+    pub factors: FactorKind,
     /// Kernel between rows, an expression as in 'riesz fit'. Several make an aggregated test, whose p-value
     /// allows for the choice among them [default: a Gaussian with length scales from the data, times equality
     /// of categories]

@@ -6,7 +6,7 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use riesz::fit::{MODELS, ModelKind};
 use riesz::question::{QuestionSetting, SETTINGS, Settings, Source, Subject};
-use riesz::setting::{Range, Setting};
+use riesz::setting_schema::{Range, Setting};
 use riesz::{Background, Question};
 use serde_json::{Map, Value};
 

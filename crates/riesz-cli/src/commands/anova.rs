@@ -76,7 +76,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let progress = console.progress("taking the model apart");
     let curves = sets
         .iter()
-        .map(|set| Ok(components.along(set, &x, posterior.as_ref())?))
+        .map(|set| Ok(components.curve_along(set, &x, posterior.as_ref())?))
         .collect::<Result<Vec<Curve>>>()?;
     drop(progress);
     let Some(pixels) = pixels else { return table(path, global, &components, &sets, &curves) };

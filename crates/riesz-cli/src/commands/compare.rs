@@ -248,8 +248,8 @@ fn tables(
             [first, second] if first != second => {
                 let (text, numbers) = if first { (samples[0], samples[1]) } else { (samples[1], samples[0]) };
                 note_once(&format!(
-                    "warning: column '{feature}' holds numbers in {} and text in {}, so its numbers are compared as \
-                     categories: correct one of them, or give {}",
+                    "warning: column '{feature}' holds numbers in {} and text in {}, so its numbers are \
+                     compared as categories: correct one of them, or give {}",
                     numbers.name,
                     text.name,
                     FRONT_END.choice(feature, "text")
@@ -296,7 +296,8 @@ fn tables(
         let only_missing = numbers.iter().filter(is_empty).count() > 0;
         if only_missing {
             console.warn(format!(
-                "column '{feature}' has no values in one sample, so that only whether they are missing is compared"
+                "column '{feature}' has no values in one sample, so that only whether they are missing is \
+                 compared"
             ));
         }
         present.sort_unstable_by(f64::total_cmp);
@@ -357,8 +358,8 @@ fn warn_of_spellings(samples: &[&Columns], feature: &str) -> Result<()> {
     });
     if let Some((level, other)) = pair {
         note_once(&format!(
-            "warning: column '{feature}': '{level}' in {} and '{other}' in {} differ in case only and are two \
-             categories: correct the tables if they are one",
+            "warning: column '{feature}': '{level}' in {} and '{other}' in {} differ in case only and are \
+             two categories: correct the tables if they are one",
             first.name, second.name
         ));
     }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use clap::ValueHint;
 use riesz::explanation::Fact;
 use riesz::fit::{GaussianProcess, SupportVectorRegressor};
-use riesz::kernel::{KernelExpression, Units};
-use riesz::{Expansion, Explainer, Explanation, Game, Matrix, Table};
+use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::{Explainer, Explanation, Game, KernelExpansion, Matrix, Table};
 use riesz_report::ReportOptions;
 use serde_json::json;
 
@@ -60,7 +60,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         progress.say(format!("fitting a {title}"));
         let mut model = fit(&x, &y)?;
         model.output_names = vec![format!("{target}, {title}")];
-        model.card.iter_mut().for_each(|fact| fact.name = format!("{title}: {}", fact.name));
+        model.model_card.iter_mut().for_each(|fact| fact.name = format!("{title}: {}", fact.name));
         progress.say(format!("explaining the {title}"));
         explanations.push((title, explain(&model, &x, &background, global.seed)?));
     }
@@ -73,7 +73,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     console.note(certificate.words());
     let mut all = explanations.into_iter().map(|(_, e)| e);
     if let (Some(path), Some(mut page)) = (&args.output, all.next()) {
-        all.try_for_each(|other| page.beside(other))?;
+        all.try_for_each(|other| page.concat_outputs(other))?;
         let options =
             ReportOptions { title: "Diabetes progression, explained".into(), ..ReportOptions::default() };
         write_all(Some(path), riesz_report::report(&page, &options)?.as_bytes())?;
@@ -84,25 +84,25 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 /// From features and target to a model.
-type Fit = fn(&Table, &[f64]) -> Result<Expansion>;
+type Fit = fn(&Table, &[f64]) -> Result<KernelExpansion>;
 
 /// What is fitted, and how.
 const MODELS: [(&str, Fit); 2] =
     [("Gaussian process", gaussian_process), ("support vector machine", support_vector_machine)];
 
 /// A length scale for each feature, all tuned by the marginal likelihood.
-fn gaussian_process(x: &Table, y: &[f64]) -> Result<Expansion> {
-    let kernel = KernelExpression::parse("rbf(ard)")?.resolve(x, &Units::standardised(x))?;
+fn gaussian_process(x: &Table, y: &[f64]) -> Result<KernelExpansion> {
+    let kernel = KernelExpression::parse("rbf(ard)")?.resolve(x, &ColumnScaling::standardised(x))?;
     Ok(GaussianProcess::new(kernel, 0.1).fit(x, &Matrix::column_vector(y.to_vec()))?.model)
 }
 
-fn support_vector_machine(x: &Table, y: &[f64]) -> Result<Expansion> {
-    let kernel = KernelExpression::parse("rbf")?.resolve(x, &Units::standardised(x))?;
+fn support_vector_machine(x: &Table, y: &[f64]) -> Result<KernelExpansion> {
+    let kernel = KernelExpression::parse("rbf")?.resolve(x, &ColumnScaling::standardised(x))?;
     // 50 and 5 in the units of the target, whose standard deviation is 77.
     Ok(SupportVectorRegressor::new(kernel, 50.0, 5.0).fit(x, y)?.model)
 }
 
-fn explain(model: &Expansion, x: &Table, background: &Table, seed: u64) -> Result<Explanation> {
+fn explain(model: &KernelExpansion, x: &Table, background: &Table, seed: u64) -> Result<Explanation> {
     let game = Game::Interventional { background: background.clone().into() };
     let mut explanation = Explainer::new(model, game)?.explain(x)?;
     explanation.provenance.run.extend([

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::discrepancy::{IndependenceTest, Null, TestResult, residuals};
 use riesz::explanation::Fact;
-use riesz::kernel::{KernelExpression, Units};
+use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::{Kernel, Table};
 
 use crate::args::{Global, RowArgs, TestArgs};
@@ -135,7 +135,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 fn expression(text: &str, y: &Table, args: &Args) -> Result<Kernel> {
-    let units = if args.test.no_standardise { Units::raw(y.width()) } else { Units::standardised(y) };
+    let units =
+        if args.test.no_standardise { ColumnScaling::raw(y.width()) } else { ColumnScaling::standardised(y) };
     Ok(KernelExpression::parse(text)?.resolve(y, &units)?)
 }
 

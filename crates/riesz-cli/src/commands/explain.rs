@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::explanation::Fact;
-use riesz::format::explanation::SavedExplanation;
+use riesz::format::explanation_json::SavedExplanation;
 
 use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;

@@ -9,13 +9,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use riesz::columns::FEW_ROWS;
 use riesz::explanation::Fact;
 use riesz::fit::nystrom::Kind;
-use riesz::fit::{Fitted, Input, MODELS, ModelKind, Predicts, Target, Task};
+use riesz::fit::{FitTask, FittedModel, MODELS, ModelKind, OptionalInput, OutputType, Target};
 use riesz::format::model::{SavedModel, to_bytes};
-use riesz::kernel::{KernelExpression, Units};
+use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::question::{Source, Subject};
-use riesz::setting::SettingValues;
+use riesz::setting_schema::SettingValues;
 use riesz::{
-    ColumnKind, Error, Explainer, Game, Groups, Kernel, Matrix, Prediction, Question, Table, regularised,
+    ColumnKind, Error, Explainer, Game, Kernel, Matrix, Players, Prediction, Question, Table, shapley_penalty,
 };
 
 use crate::args::{FeatureNames, Global, OfModel, Protected, RowArgs, SettingArgs, TableArgs};
@@ -41,7 +41,7 @@ Examples:
 
 /// Arguments of `fit`.
 #[derive(Debug, Clone, clap::Args)]
-#[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help()))]
+#[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help_text()))]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input. With --landmarks several, folders of
     /// them, or a pattern in quotes
@@ -127,23 +127,23 @@ impl Args {
     pub fn values(&self) -> Result<SettingValues> {
         let kind = self.model;
         let given = [
-            (Input::Penalty, !self.protect.is_empty()),
-            (Input::RowNoise, self.row_noise.is_some()),
-            (Input::SampleWeight, self.sample_weight.is_some()),
+            (OptionalInput::Penalty, !self.protect.is_empty()),
+            (OptionalInput::RowNoise, self.row_noise.is_some()),
+            (OptionalInput::SampleWeight, self.sample_weight.is_some()),
         ];
         let admitted =
-            given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| kind.admit(input));
+            given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| kind.check_input(input));
         admitted.map_err(SettingArgs::<OfModel>::flagged)?;
         // Refits are kept as a posterior is; those of regressions through landmarks are at hand.
         let refits =
             ["bootstrap", "jackknife", "landmarks"].iter().any(|name| self.settings.value(name).is_some());
         if self.posterior && !refits {
-            kind.needs("posterior", |kind| kind.posterior).map_err(SettingArgs::<OfModel>::flagged)?;
+            kind.require("posterior", |kind| kind.posterior).map_err(SettingArgs::<OfModel>::flagged)?;
         }
         if let Some(twice) = self.target.iter().enumerate().find(|(k, t)| self.target[..*k].contains(t)) {
             return Err(Failure::input(format!("--target names '{}' twice: leave one out", twice.1)));
         }
-        if self.target.len() > 1 && kind.predicts != Predicts::Numbers {
+        if self.target.len() > 1 && kind.predicts != OutputType::Numbers {
             return Err(Failure::input(format!(
                 "--model {} takes one --target: fit one model a target, or use krr or gp",
                 kind.name
@@ -242,8 +242,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 
 /// A model, and what it was learnt from.
 struct Learnt {
-    fitted: Fitted,
-    groups: Option<Groups>,
+    fitted: FittedModel,
+    groups: Option<Players>,
     /// What the data are called.
     name: String,
     rows: u64,
@@ -278,24 +278,27 @@ fn in_memory(
             console.note(format!("categorical column '{}': {} levels", column.name, levels.len()));
         }
     }
-    let units = if args.no_standardise { Units::raw(x.width()) } else { Units::standardised(&x) };
+    let units =
+        if args.no_standardise { ColumnScaling::raw(x.width()) } else { ColumnScaling::standardised(&x) };
     let kernel = expression.resolve(&x, &units)?;
     let groups = args.groups.as_deref().map(|g| read_groups(g, x.columns())).transpose()?;
     let numbers = |name: &Option<String>| name.as_deref().map(|name| columns.numbers(name)).transpose();
-    let mut task = Task::new(&x, target(args, &columns)?, kernel);
+    let mut task = FitTask::new(&x, target(args, &columns)?, kernel);
     (task.sample_weight, task.row_noise) = (numbers(&args.sample_weight)?, numbers(&args.row_noise)?);
     (task.settings, task.target_names, task.seed) = (settings, args.target.clone(), seed);
     let question = protection(args, &x, groups.as_ref(), seed)?;
     let penalty = question.map(|question| {
         let x = &x;
-        move |kernel: &Kernel| regularised::penalty(kernel, x, question.clone(), &args.protect, args.strength)
+        move |kernel: &Kernel| {
+            shapley_penalty::shapley_penalty(kernel, x, question.clone(), &args.protect, args.strength)
+        }
     });
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
     let (message, done) = (format!("fitting {} rows", x.rows()), task.progress.clone());
     let fitted = watched(&console, &message, &done, || args.model.fit(&task));
     let fitted = fitted.map_err(|error| match error {
         // The library does not know what the column of labels is called.
-        Error::Target { problem, .. } if args.model.predicts == Predicts::Class => {
+        Error::Target { problem, .. } if args.model.predicts == OutputType::Class => {
             Error::Target { name: args.target[0].clone(), problem }.into()
         }
         error => args.settings.spelt(error),
@@ -318,7 +321,7 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
     let (mut model, covariance) = (fitted.model, fitted.covariance);
     if !args.protect.is_empty() {
         let game = args.protection.value("game").and_then(|game| game.as_str()).unwrap_or("interventional");
-        model.card.push(Fact::new("protected", format!("{} ({game} values)", args.protect.join(", "))));
+        model.model_card.push(Fact::new("protected", format!("{} ({game} values)", args.protect.join(", "))));
     }
     // Better known now than when the model is to be explained.
     match Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone())).err() {
@@ -331,23 +334,23 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
         None => {}
     }
     units.iter().for_each(|(column, unit)| model.set_unit(column, unit));
-    model.card.push(Fact::new("data", &name));
-    if !model.card.iter().any(|fact| fact.name == "rows") {
-        model.card.push(Fact::new("rows", rows));
+    model.model_card.push(Fact::new("data", &name));
+    if !model.model_card.iter().any(|fact| fact.name == "rows") {
+        model.model_card.push(Fact::new("rows", rows));
     }
-    model.card.push(Fact::new("standardised", if args.no_standardise { "no" } else { "yes" }));
-    model.card.push(Fact::new("kernel expression", &args.kernel));
-    model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
-    model.card.extend(score);
+    model.model_card.push(Fact::new("standardised", if args.no_standardise { "no" } else { "yes" }));
+    model.model_card.push(Fact::new("kernel expression", &args.kernel));
+    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    model.model_card.extend(score);
     if args.model.posterior && !model.classes.is_empty() && !args.posterior {
         console
             .note("note: class probabilities need the posterior, which is kept in the file with --posterior");
     }
     let covariance = covariance.filter(|_| args.posterior);
-    let mut summary = model.card.clone();
-    summary.push(Fact::new("columns", model.points.width()));
+    let mut summary = model.model_card.clone();
+    summary.push(Fact::new("columns", model.support_points.width()));
     summary.push(Fact::new("kernel", model.kernel.formula()));
-    summary.push(Fact::new("support points", model.points.rows()));
+    summary.push(Fact::new("support points", model.support_points.rows()));
     written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)
 }
 
@@ -373,7 +376,7 @@ pub fn written(
 
 /// What is to be predicted.
 fn target(args: &Args, columns: &Columns) -> Result<Target> {
-    if args.model.predicts != Predicts::Class {
+    if args.model.predicts != OutputType::Class {
         let all = args.target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
         let m = all.len();
         let values = (0..all[0].len() * m).map(|k| all[k % m][k / m]).collect();
@@ -403,7 +406,7 @@ fn target(args: &Args, columns: &Columns) -> Result<Target> {
 }
 
 /// The question whose values are penalised, if features are protected.
-fn protection(args: &Args, x: &Table, groups: Option<&Groups>, seed: u64) -> Result<Option<Question>> {
+fn protection(args: &Args, x: &Table, groups: Option<&Players>, seed: u64) -> Result<Option<Question>> {
     if args.protect.is_empty() {
         return Ok(None);
     }

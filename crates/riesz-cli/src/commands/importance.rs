@@ -8,7 +8,7 @@ use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::global::{Components, Curve, Labels, Sage, SageValues};
 use riesz::table::level_of_text;
-use riesz::{Background, Explanation, Index, Matrix, Posterior, Sensitivity, SobolIndices, Table};
+use riesz::{Background, Explanation, Matrix, Posterior, Sensitivity, SobolIndices, Table, ValueIndex};
 use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, render_overall};
 use serde_json::json;
 
@@ -66,7 +66,7 @@ pub struct Args {
     pub permutations: usize,
     /// Which share of the variance tables and pictures show, as for 'riesz explain'
     #[arg(long, value_name = "INDEX", default_value = "shapley", conflicts_with = "target")]
-    pub index: Index,
+    pub index: ValueIndex,
     /// Of a model with a posterior: the mean over the functions that it thinks possible, not that of its mean
     /// function
     #[arg(long, conflicts_with = "target")]
@@ -280,7 +280,7 @@ fn first_curves(
     let drawn = order(effects)
         .into_iter()
         .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);
-    let curve = |j: usize| Ok(components.along(&[j], &inputs.rows, posterior.as_ref())?);
+    let curve = |j: usize| Ok(components.curve_along(&[j], &inputs.rows, posterior.as_ref())?);
     drawn.take(CURVES).map(curve).collect()
 }
 
@@ -313,7 +313,7 @@ fn variance_words(found: &SobolIndices) -> String {
                 [found.first_order(o), found.effects(o), found.total_order(o)].map(|list| scale * list[j]);
             let _ = writeln!(text, "{:width$}  {first:>11.4}  {effect:>14.4}  {total:.4}", names[j]);
         }
-        if explanation.index != Index::Shapley {
+        if explanation.index != ValueIndex::Shapley {
             let values = explanation.row_values(0, o);
             let sizes: Vec<f64> = values.iter().map(|v| v.abs()).collect();
             let _ = writeln!(text, "\nshares by {}", explanation.index.names());

@@ -5,10 +5,10 @@ mod table;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::expansion::{Link, ProbabilityLink};
 use riesz::explanation::{Exactness, Fact, Sampling};
 use riesz::format::model::SavedModel;
-use riesz::{Column, ColumnKind, Expansion, Explanation};
+use riesz::kernel_model::{Link, ProbabilityLink};
+use riesz::{Column, ColumnKind, Explanation, KernelExpansion};
 use serde_json::{Value, json};
 
 use crate::args::{FeatureArgs, Global, TableArgs};
@@ -77,7 +77,7 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
 const TOLD: usize = 100;
 
 /// The arguments of factors that differ from column to column, each with its column.
-fn by_column(model: &Expansion) -> Vec<Fact> {
+fn by_column(model: &KernelExpansion) -> Vec<Fact> {
     let mut facts = Vec::new();
     for factor in model.kernel.terms.iter().flat_map(|term| &term.factors) {
         let columns = factor.columns();
@@ -113,8 +113,10 @@ fn shortened(names: &[String], most: usize) -> String {
 
 /// Where a classifier's probabilities come from.
 fn probability_words(saved: &SavedModel) -> Option<&'static str> {
-    let latent =
-        matches!(saved.model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+    let latent = matches!(
+        saved.model.link,
+        Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. }
+    );
     match ProbabilityLink::of_model(&saved.model) {
         _ if saved.model.classes.is_empty() => None,
         Some(ProbabilityLink::Platt(_)) => Some("from decision values, by probA and probB"),
@@ -129,10 +131,10 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
     let model = &saved.model;
     let columns: Vec<String> = model.columns().iter().map(column_words).collect();
     let mut facts = vec![Fact::new("file", format)];
-    facts.extend(model.card.iter().cloned());
+    facts.extend(model.model_card.iter().cloned());
     facts.push(Fact::new("kernel", model.kernel.formula()));
     facts.extend(by_column(model));
-    facts.push(Fact::new("support points", model.points.rows()));
+    facts.push(Fact::new("support points", model.support_points.rows()));
     facts.push(Fact::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
     facts.push(Fact::new("outputs", shortened(&model.output_names, 30)));
     if !model.classes.is_empty() {
@@ -164,10 +166,10 @@ fn model_record(saved: &SavedModel, format: &str) -> Value {
     let model = &saved.model;
     json!({
         "file": format,
-        "card": model.card,
+        "card": model.model_card,
         "kernel": model.kernel,
         "kernel_formula": model.kernel.formula(),
-        "support_points": model.points.rows(),
+        "support_points": model.support_points.rows(),
         "columns": model.columns(),
         "outputs": model.output_names,
         "intercept": model.intercept,

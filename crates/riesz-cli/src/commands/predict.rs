@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::format::model::SavedModel;
-use riesz::{Expansion, Link, Matrix, Posterior, Prediction, Table};
+use riesz::{KernelExpansion, Link, Matrix, Posterior, Prediction, Table};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
@@ -96,7 +96,8 @@ impl<'m> Wanted<'m> {
     /// What is to be said of a model that lacks a posterior.
     fn note(&self) -> Option<String> {
         let link = self.saved.model.link;
-        let latent = matches!(link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentTies { .. });
+        let latent =
+            matches!(link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. });
         match self.counted() {
             _ if self.posterior.is_some() || self.link => None,
             Some([rate, link]) => {
@@ -147,7 +148,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if let Some(note) = wanted.note() {
         console.note(format!("note: {} holds no posterior, {note}", args.model.display()));
     }
-    let policy = args.cells.for_model(&model.points)?;
+    let policy = args.cells.for_model(&model.support_points)?;
     let width = model.columns().len() + 2 * model.outputs();
     let mut rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
     let mut writer: Option<TableWriter> = None;
@@ -173,7 +174,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 
 /// The columns: the outputs of a regression, each with its standard deviation if wanted; the class of a
 /// classification, then its probabilities if the model has them or else its decision values.
-fn layout(model: &Expansion, found: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
+fn layout(model: &KernelExpansion, found: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
     let mut names = vec!["row".to_string()];
     let mut cells = vec![Cells::Integers(Vec::new())];
     if found.classes.is_some() {
@@ -204,7 +205,7 @@ fn output_title(output: &String) -> String {
 
 /// Adds row `i` of a chunk that begins with row `first` of the table.
 fn fill(
-    model: &Expansion,
+    model: &KernelExpansion,
     found: &Prediction,
     sd: Option<&Matrix>,
     i: usize,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use riesz::Exactness;
 use riesz::explanation::Fact;
-use riesz::format::explanation::SavedExplanation;
+use riesz::format::explanation_json::SavedExplanation;
 use riesz_report::ReportOptions;
 
 use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};

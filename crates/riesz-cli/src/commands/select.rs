@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::discrepancy::Factors;
-use riesz::discrepancy::selection::{Method, rank};
+use riesz::discrepancy::FactorKind;
+use riesz::discrepancy::feature_ranking::{Method, rank};
 
 use crate::args::{Global, RowArgs, TableArgs, factors};
 use crate::console::Console;
@@ -34,12 +34,12 @@ pub struct Args {
     pub features: Option<usize>,
     /// By Shapley values of HSIC, by backward elimination (BAHSIC), or by HSIC-Lasso
     #[arg(long, value_name = "WAY", default_value = "shapley",
-        value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::selection::Method::NAMES))]
+        value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::feature_ranking::Method::NAMES))]
     pub method: String,
     /// Factors that Shapley values are of: orthogonal ones, with which no feature hides another, or those of
     /// the kernel as it is, as published
-    #[arg(long, value_name = "WHICH", default_value = Factors::NAMES[0], value_parser = factors())]
-    pub factors: Factors,
+    #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
+    pub factors: FactorKind,
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,

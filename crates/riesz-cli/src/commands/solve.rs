@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::explanation::Fact;
-use riesz::fit::Fitted;
-use riesz::fit::nystrom::{Beginning, Fitting, Needs, Pass, Plan, Statistics, Store, kept_survey, names};
+use riesz::fit::FittedModel;
+use riesz::fit::nystrom::{
+    DataPass, FitPlan, FitState, InitialData, InitialInput, ResultStore, Statistics, kept_survey, names,
+};
 use riesz::format::model::SavedModel;
 
 use crate::args::Global;
@@ -49,30 +51,30 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (mut store, request, plan) = planned(&args.plan)?;
     let output = Output::open(Some(&args.output))?;
     let every = || (0..request.data.count()).collect::<BTreeSet<u64>>();
-    if args.statistics.is_some() && plan.needs() != Needs::Statistics {
+    if args.statistics.is_some() && plan.needs() != InitialData::Statistics {
         let problem = "--statistics belongs to plans of which statistics are made: leave it out";
         return Err(Failure::input(problem));
     }
     let (units, mut fitting) = match plan.needs() {
-        Needs::Statistics => {
+        InitialData::Statistics => {
             let all = all_statistics(args, &mut store, &request, &plan, console)?;
-            (all.units().clone(), Fitting::new(&plan, &request.job, Beginning::Statistics(all))?)
+            (all.units().clone(), FitState::new(&plan, &request.job, InitialInput::Statistics(all))?)
         }
-        Needs::Survey => {
+        InitialData::Survey => {
             let survey = kept_survey(&mut store)?;
-            (every(), Fitting::new(&plan, &request.job, Beginning::Survey(&survey))?)
+            (every(), FitState::new(&plan, &request.job, InitialInput::Survey(&survey))?)
         }
-        Needs::Nothing => (every(), Fitting::new(&plan, &request.job, Beginning::Nothing)?),
+        InitialData::Nothing => (every(), FitState::new(&plan, &request.job, InitialInput::Nothing)?),
     };
-    while let Some(coefficients) = fitting.wants().cloned() {
+    while let Some(coefficients) = fitting.next_coefficients().cloned() {
         store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
-        let mut all = Pass::empty(&plan, &coefficients);
+        let mut all = DataPass::empty(&plan, &coefficients);
         let mut missing = None;
         for &unit in &units {
             let name = names::pass(&coefficients, unit);
             match store.get(&name)? {
                 Some(bytes) => {
-                    let own = Pass::from_bytes(&plan, &coefficients, &bytes);
+                    let own = DataPass::from_bytes(&plan, &coefficients, &bytes);
                     all.merge(&own.map_err(|e| Failure::from(e).about(&name))?)?;
                 }
                 None => missing = missing.or(Some(unit)),
@@ -81,17 +83,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         if let Some(unit) = missing {
             let said = format!(
                 "{} after {} passes: 'riesz statistics {} --unit {unit} --pass' and so on, then solve again",
-                fitting.lacks(),
+                fitting.missing_stage(),
                 fitting.passes(),
                 name_of(&args.plan)
             );
-            if !fitting.is_found() {
+            if !fitting.has_model() {
                 return Err(Failure::input(said));
             }
             console.note(said);
             break;
         }
-        fitting.take(&all)?;
+        fitting.apply_pass(&all)?;
     }
     finished((&request, args.posterior), fitting.fitted()?, output, as_json, console)
 }
@@ -101,7 +103,7 @@ fn all_statistics(
     args: &Args,
     store: &mut Checkpoint,
     request: &Request,
-    plan: &Plan,
+    plan: &FitPlan,
     console: Console,
 ) -> Result<Statistics> {
     let units = request.data.count();
@@ -137,7 +139,7 @@ fn all_statistics(
 /// Writes the model, with the posterior of a process.
 fn finished(
     (request, posterior): (&Request, bool),
-    fitted: Fitted,
+    fitted: FittedModel,
     output: Output,
     as_json: bool,
     console: Console,
@@ -148,10 +150,10 @@ fn finished(
     if model.classes.is_empty() {
         model.output_names.clone_from(&request.roles.targets);
     }
-    model.card.push(Fact::new("data", request.data.name()));
-    model.card.push(Fact::new("standardised", if request.standardised { "yes" } else { "no" }));
-    model.card.push(Fact::new("kernel expression", &request.kernel));
-    model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
-    let summary = model.card.clone();
+    model.model_card.push(Fact::new("data", request.data.name()));
+    model.model_card.push(Fact::new("standardised", if request.standardised { "yes" } else { "no" }));
+    model.model_card.push(Fact::new("kernel expression", &request.kernel));
+    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    let summary = model.model_card.clone();
     written(&SavedModel { model, covariance, groups: None }, output, &summary, as_json, console)
 }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::fit::nystrom::{Coefficients, Heed, Needs, Pass, Statistics, Store, names, pass, statistics};
+use riesz::fit::nystrom::{
+    Coefficients, DataPass, FitControl, InitialData, ResultStore, Statistics, names, pass, statistics,
+};
 
 use crate::args::Global;
 use crate::console::{Console, watched};
@@ -39,7 +41,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let (mut store, request, plan) = planned(&args.plan)?;
     let mut reading = request.data.rows(&request.roles);
     let latest = if args.pass { Some(latest_coefficients(&mut store, &plan)?) } else { None };
-    if latest.is_none() && plan.needs() != Needs::Statistics {
+    if latest.is_none() && plan.needs() != InitialData::Statistics {
         return Err(Failure::input(
             "fits by this plan take passes alone, and no statistics: run 'riesz solve', and then this with \
              --pass",
@@ -47,7 +49,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     }
     for &unit in &args.units {
         let what = reading.describe(unit)?;
-        let heed = Heed::default();
+        let heed = FitControl::default();
         let (name, there) = match &latest {
             None => {
                 let name = names::statistics(unit);
@@ -56,8 +58,9 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
             }
             Some(coefficients) => {
                 let name = names::pass(coefficients, unit);
-                let there =
-                    store.get(&name)?.map(|bytes| Pass::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
+                let there = store
+                    .get(&name)?
+                    .map(|bytes| DataPass::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
                 (name, there)
             }
         };
@@ -80,7 +83,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
 }
 
 /// The coefficients that were solved for last.
-fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::Plan) -> Result<Coefficients> {
+fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::FitPlan) -> Result<Coefficients> {
     let Some(bytes) = store.get(names::COEFFICIENTS)? else {
         return Err(Failure::input(
             "nothing was solved by this plan yet, or it is of a Gaussian process, which takes no passes: \

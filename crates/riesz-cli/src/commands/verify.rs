@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::explainer::PredictionFunction;
-use riesz::format::explanation::SavedExplanation;
+use riesz::format::explanation_json::SavedExplanation;
 use riesz::{Exactness, Explanation, Game};
 use serde_json::{Value, json};
 
@@ -131,7 +131,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Some(missing) => {
             let (model, probabilities) = (&saved.model, asks_for_probabilities(&game));
             let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
-            let (policy, width) = (args.cells.for_model(&model.points)?, model.columns().len());
+            let (policy, width) = (args.cells.for_model(&model.support_points)?, model.columns().len());
             let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
             comparisons.push(compare_predictions(&given, &function, rows, args.tolerance)?);
             for what in ["base values", "values"] {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
-use riesz::aggregate::{Aggregates, Bags, Family, Joined, Mediators, Unit, join};
+use riesz::aggregate::{Aggregates, BagJoin, Bags, Family, Mediators, TargetUnit, join};
 use riesz::{Error, Table};
 
 use crate::args::{RowArgs, TableArgs};
@@ -168,12 +168,19 @@ impl AggregateArgs {
         let (x, row) = self.each_once(&rows, x, &joined, &of_rows)?;
         let weight = self.weight.as_ref().map(|name| weights(&rows, name, |i| of_rows[i])).transpose()?;
         let weight = weight.map(|all| joined.rows.iter().map(|&i| all[i]).collect::<Vec<_>>());
-        let unit = if self.sums() { Unit::Sum } else { Unit::Mean };
+        let unit = if self.sums() { TargetUnit::Sum } else { TargetUnit::Mean };
         let family = self.family(&bags, &names, &targets, &joined)?;
         let called: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
         let with_rows: Vec<String> = joined.with_rows.iter().map(|&b| names[b].clone()).collect();
         let data = Aggregates {
-            bags: Bags::overlapping(&row, x.rows(), &joined.bag, with_rows.len(), weight.as_deref(), unit)?,
+            bags: Bags::from_memberships(
+                &row,
+                x.rows(),
+                &joined.bag,
+                with_rows.len(),
+                weight.as_deref(),
+                unit,
+            )?,
             rows: x,
             targets: joined.targets.iter().map(|&b| targets[b]).collect(),
             own: joined.matched.clone(),
@@ -242,7 +249,7 @@ impl AggregateArgs {
         bags: &Columns,
         names: &[String],
         targets: &[f64],
-        joined: &Joined,
+        joined: &BagJoin,
     ) -> Result<Option<Family>> {
         if self.family == FamilyName::Gaussian {
             return Ok(None);
@@ -286,7 +293,7 @@ impl AggregateArgs {
         bags: &[String],
         targets: &[f64],
         mediators: bool,
-    ) -> Result<(Joined, bool)> {
+    ) -> Result<(BagJoin, bool)> {
         let has: Vec<bool> = targets.iter().map(|z| !z.is_nan()).collect();
         let spelt = |error: riesz::Error| {
             Failure::input(error.to_string().replace("(drop_unmatched)", "(--drop-unmatched)"))
@@ -309,7 +316,7 @@ impl AggregateArgs {
         &self,
         rows: &Columns,
         x: Table,
-        joined: &Joined,
+        joined: &BagJoin,
         bags: &[&str],
     ) -> Result<(Table, Vec<usize>)> {
         let Some(column) = &self.row else {
@@ -347,7 +354,7 @@ impl AggregateArgs {
     }
 
     /// Of each target the variance of its known error.
-    fn known(&self, bags: &Columns, names: &[String], joined: &Joined) -> Result<Option<Vec<f64>>> {
+    fn known(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Option<Vec<f64>>> {
         let Some(column) = &self.se else { return Ok(None) };
         let errors = bags.numbers_or_missing(column)?;
         let square = |&b: &usize| match errors[b] {
@@ -364,7 +371,7 @@ impl AggregateArgs {
     }
 
     /// Mediators of bags with rows and of targets, and of mediated sums the sums of weights.
-    fn coarse(&self, table: &Table, bags: &Columns, names: &[String], joined: &Joined) -> Result<Mediators> {
+    fn coarse(&self, table: &Table, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Mediators> {
         let (own, targets) = (table.select_rows(&joined.with_rows), table.select_rows(&joined.targets));
         let same = |j: &usize| own.column(*j).iter().chain(targets.column(*j)).all(|v| *v == own.get(0, *j));
         if let Some(j) = (0..table.width()).find(same) {
@@ -381,7 +388,7 @@ impl AggregateArgs {
     }
 
     /// Of targets that are sums and have no rows the sums of their weights; 1 for others, which are not read.
-    fn totals(&self, bags: &Columns, names: &[String], joined: &Joined) -> Result<Vec<f64>> {
+    fn totals(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Vec<f64>> {
         let Some(column) = &self.total else {
             return Err(Failure::input(
                 "a sum that mediators predict takes --total, the column of bags with the sum of its weights \

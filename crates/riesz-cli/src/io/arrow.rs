@@ -138,7 +138,8 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
 
 fn dates(name: &str) -> String {
     format!(
-        "column '{name}' holds dates or times: write it as numbers, days since some date for example, or leave it out"
+        "column '{name}' holds dates or times: write it as numbers, days since some date for example, or \
+         leave it out"
     )
 }
 

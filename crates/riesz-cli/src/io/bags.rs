@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::error::listed;
-use riesz::preference::Bags;
+use riesz::preference::ItemBags;
 
 use super::columns::Columns;
 use super::duels::{Items, Names, first_of, names_of};
@@ -25,7 +25,7 @@ pub struct Teams {
     /// Their names.
     pub names: Names,
     /// Their members.
-    pub bags: Bags,
+    pub bags: ItemBags,
 }
 
 impl BagArgs {
@@ -65,6 +65,6 @@ fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
     }
     let bag: Vec<usize> = called.iter().filter_map(|id| names.find(id)).collect();
     let item: Vec<usize> = members.iter().filter_map(|id| items.names.find(id)).collect();
-    let bags = Bags::new(items.table.rows(), names.ids.len(), &bag, &item, weight.as_deref());
+    let bags = ItemBags::new(items.table.rows(), names.ids.len(), &bag, &item, weight.as_deref());
     Ok(Teams { bags: bags.map_err(|e| Failure::from(e).about(&source))?, names })
 }

@@ -144,8 +144,8 @@ impl ColumnCells<'_> {
         Ok(())
     }
 
-    /// Prints a note about the first number that is not in plain notation, and refuses one that can be read in
-    /// two ways where no other cell settles which is right. `model_unit` is the unit of the column in the
+    /// Prints a note about the first number that is not in plain notation, and refuses one that can be read
+    /// in two ways where no other cell settles which is right. `model_unit` is the unit of the column in the
     /// training data of a model (`None` within if it had none): numbers in another unit are refused.
     pub fn check_notation(&self, model_unit: Option<Option<&str>>) -> Result<()> {
         let Raw::Texts(texts) = &self.chunk.columns[self.j] else {
@@ -191,13 +191,13 @@ impl ColumnCells<'_> {
         let stated = self.rules.choice(self.column) == Some(Choice::Number);
         match (model_unit, profile.unit()) {
             (Some(expected), Some(unit)) if !stated && !same_unit(expected, unit) => refuse(format!(
-                "has numbers in {unit}, and the model was fitted to numbers in {expected}: convert them, or give {} \
-                 if the two are one unit",
+                "has numbers in {unit}, and the model was fitted to numbers in {expected}: convert them, or \
+                 give {} if the two are one unit",
                 FRONT_END.choice(self.column, "number")
             )),
             (None, Some(unit)) if !stated => refuse(format!(
-                "has numbers in {unit}, and the model was fitted to numbers without a unit: write them without it, in \
-                 the unit of the training data, or give {} if it is the same",
+                "has numbers in {unit}, and the model was fitted to numbers without a unit: write them \
+                 without it, in the unit of the training data, or give {} if it is the same",
                 FRONT_END.choice(self.column, "number")
             )),
             (Some(_), None) => {
@@ -211,8 +211,8 @@ impl ColumnCells<'_> {
     fn note_missing_unit(&self, model_unit: Option<Option<&str>>) {
         if let Some(Some(unit)) = model_unit {
             note_once(&format!(
-                "warning: {}: column '{}' has numbers without a unit, which are taken for {unit}, as in the model's \
-                 training data",
+                "warning: {}: column '{}' has numbers without a unit, which are taken for {unit}, as in the \
+                 model's training data",
                 self.table, self.column
             ));
         }

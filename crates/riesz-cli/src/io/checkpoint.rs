@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use riesz::fit::nystrom::{Job, Kind, Plan, Store, names};
+use riesz::fit::nystrom::{FitPlan, Job, Kind, ResultStore, names};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -91,13 +91,13 @@ impl Checkpoint {
     }
 
     /// The plan, if it was kept.
-    pub fn plan(&mut self) -> Result<Option<Plan>> {
+    pub fn plan(&mut self) -> Result<Option<FitPlan>> {
         let Some(bytes) = self.get(names::PLAN)? else { return Ok(None) };
-        Plan::from_bytes(&bytes).map(Some).map_err(|e| Failure::from(e).about(names::PLAN))
+        FitPlan::from_bytes(&bytes).map(Some).map_err(|e| Failure::from(e).about(names::PLAN))
     }
 }
 
-impl Store<Failure> for Checkpoint {
+impl ResultStore<Failure> for Checkpoint {
     fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(path) = self.folder.as_ref().map(|folder| folder.join(name)) else { return Ok(None) };
         if !path.exists() {
@@ -114,7 +114,7 @@ impl Store<Failure> for Checkpoint {
 }
 
 /// The request and the plan that a checkpoint's folder holds.
-pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, Plan)> {
+pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, FitPlan)> {
     let missing = || {
         Failure::input(format!(
             "{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which names the \

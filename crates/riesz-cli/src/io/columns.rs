@@ -324,8 +324,8 @@ impl Columns {
             });
             if let Some((code, other)) = pair {
                 note_once(&format!(
-                    "warning: {}: column '{name}': '{code}' and '{other}' are two categories, because leading \
-                     zeros belong to codes: correct the table if they are one",
+                    "warning: {}: column '{name}': '{code}' and '{other}' are two categories, because \
+                     leading zeros belong to codes: correct the table if they are one",
                     self.name
                 ));
             }

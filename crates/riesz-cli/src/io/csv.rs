@@ -96,8 +96,8 @@ impl CsvRows {
             }
             if field.starts_with('"') {
                 return Err(Failure::input(format!(
-                    "{name}: a blank stands before the quotation mark of the name {field}: remove the blanks between \
-                     separators and quotation marks"
+                    "{name}: a blank stands before the quotation mark of the name {field}: remove the \
+                     blanks between separators and quotation marks"
                 )));
             }
             header.push(field.to_string());
@@ -116,7 +116,8 @@ impl CsvRows {
         }
         if header.len() == 1 && header[0].split_whitespace().count() > 1 && delimiter != b' ' {
             note_once(&format!(
-                "{name}: the first line has one column only, '{}': if blanks separate columns, give --delimiter ' '",
+                "{name}: the first line has one column only, '{}': if blanks separate columns, give \
+                 --delimiter ' '",
                 header[0]
             ));
         }

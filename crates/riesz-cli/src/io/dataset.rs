@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use riesz::fit::nystrom::{Rows, Source};
+use riesz::fit::nystrom::{LabelledRows, RowSource};
 use riesz::{Column, ColumnKind, Matrix, Table};
 use serde::{Deserialize, Serialize};
 
@@ -283,10 +283,10 @@ impl Reading<'_> {
     }
 }
 
-impl Source for Reading<'_> {
+impl RowSource for Reading<'_> {
     type Failure = Failure;
 
-    fn read(&mut self, unit: u64, work: &mut dyn FnMut(&Rows) -> riesz::Result<()>) -> Result<()> {
+    fn read(&mut self, unit: u64, work: &mut dyn FnMut(&LabelledRows) -> riesz::Result<()>) -> Result<()> {
         let Roles { features, targets, weights, classes, .. } = &self.roles;
         let open = self.data.open_unit(self.unit(unit)?)?;
         let name = open.name.clone();
@@ -313,7 +313,8 @@ impl Source for Reading<'_> {
             let y = (0..n * t).map(|k| values[(d + k % t) * n + k / t]).collect();
             let weights = weights.is_some().then(|| values[(d + t) * n..].to_vec());
             let said = |e: riesz::Error| Failure::from(e).about(&name);
-            work(&Rows::new(x, Matrix::from_row_major(n, t, y), weights).map_err(said)?).map_err(said)?;
+            work(&LabelledRows::new(x, Matrix::from_row_major(n, t, y), weights).map_err(said)?)
+                .map_err(said)?;
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use riesz::error::listed;
-use riesz::preference::{Home, MissingOutcome, Outcomes, Record, read_homes};
-use riesz::table::UNSEEN;
+use riesz::preference::{HomeSide, MissingOutcome, Outcomes, Record, read_homes};
+use riesz::table::UNKNOWN_LEVEL;
 use riesz::{Column, ColumnKind, Table};
 
 use crate::args::{CellArgs, TableArgs};
@@ -175,7 +175,7 @@ pub struct Met {
     /// How much each counts.
     pub weight: Option<Vec<f64>>,
     /// Who is at home.
-    pub home: Option<Vec<Home>>,
+    pub home: Option<Vec<HomeSide>>,
     /// In what circumstances, a row each.
     pub contexts: Option<Table>,
     /// The row of the table that each is of.
@@ -457,7 +457,7 @@ impl Named {
         source: String,
         left: Vec<String>,
         right: Vec<String>,
-        (home, contexts): (Option<Vec<Home>>, Option<Table>),
+        (home, contexts): (Option<Vec<HomeSide>>, Option<Table>),
     ) -> Self {
         let count = left.len();
         let met = Met {
@@ -604,7 +604,7 @@ fn read_contexts(
     Ok(Some(match around {
         Around::Known(known) => {
             let read = columns.table(named, &categorical(known), console)?;
-            as_strangers(&read, known)?.conform(known)?
+            as_strangers(&read, known)?.align_to(known)?
         }
         Around::Named(own) => {
             let users: Vec<String> = own.users.iter().cloned().collect();
@@ -630,9 +630,9 @@ impl Met {
             std::mem::swap(&mut self.left[i], &mut self.right[i]);
             if let Some(home) = &mut self.home {
                 home[i] = match home[i] {
-                    Home::Left => Home::Right,
-                    Home::Right => Home::Left,
-                    Home::Nobody => Home::Nobody,
+                    HomeSide::Left => HomeSide::Right,
+                    HomeSide::Right => HomeSide::Left,
+                    HomeSide::Nobody => HomeSide::Nobody,
                 };
             }
         }
@@ -760,7 +760,7 @@ fn stacked(left: &Table, right: &Table) -> Result<Table> {
             Column { name: l.name.clone(), kind }
         })
         .collect();
-    Ok(left.conform(&columns)?.stack(&right.conform(&columns)?)?)
+    Ok(left.align_to(&columns)?.stack(&right.align_to(&columns)?)?)
 }
 
 /// Which column names the items.
@@ -810,14 +810,15 @@ fn with_strangers(read: &Table, names: &[String]) -> Result<Table> {
     let mut columns = read.columns().to_vec();
     for column in columns.iter_mut().filter(|c| names.contains(&c.name)) {
         if let ColumnKind::Categorical { levels } = &mut column.kind {
-            if levels.iter().any(|level| level == UNSEEN) {
+            if levels.iter().any(|level| level == UNKNOWN_LEVEL) {
                 let why = format!(
-                    "column '{}': '{UNSEEN}' is what users are called whom the model has not met: rename it",
+                    "column '{}': '{UNKNOWN_LEVEL}' is what users are called whom the model has not met: \
+                     rename it",
                     column.name
                 );
                 return Err(Failure::input(why));
             }
-            levels.push(UNSEEN.into());
+            levels.push(UNKNOWN_LEVEL.into());
         }
     }
     Ok(Table::from_column_major(columns, read.rows(), read.column_major().to_vec())?)
@@ -833,11 +834,11 @@ fn as_strangers(read: &Table, known: &[Column]) -> Result<Table> {
             continue;
         };
         let ColumnKind::Categorical { levels } = &mut column.kind else { continue };
-        if !known.iter().any(|level| level == UNSEEN) {
+        if !known.iter().any(|level| level == UNKNOWN_LEVEL) {
             continue;
         }
         let of = |level: &String| {
-            let level = if known.contains(level) { level.as_str() } else { UNSEEN };
+            let level = if known.contains(level) { level.as_str() } else { UNKNOWN_LEVEL };
             known.iter().position(|own| own == level).unwrap_or(0) as f64
         };
         let codes: Vec<f64> = levels.iter().map(of).collect();
@@ -855,7 +856,12 @@ fn categorical(columns: &[Column]) -> Vec<String> {
 }
 
 /// Who is at home.
-fn homes(columns: &Columns, column: &str, [left, right]: [&[String]; 2], name: &str) -> Result<Vec<Home>> {
+fn homes(
+    columns: &Columns,
+    column: &str,
+    [left, right]: [&[String]; 2],
+    name: &str,
+) -> Result<Vec<HomeSide>> {
     let cells: Vec<Option<String>> = names_of(columns, column)?.into_iter().map(Some).collect();
     read_homes(column, &cells, Some([left, right])).map_err(|e| Failure::from(e).about(name))
 }

@@ -64,8 +64,8 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-/// Replaces the words `NaN` and `Infinity`, which Python writes into JSON although JSON has no such numbers. NaN is a
-/// missing value; infinities become texts, which are refused where a number is needed.
+/// Replaces the words `NaN` and `Infinity`, which Python writes into JSON although JSON has no such numbers.
+/// NaN is a missing value; infinities become texts, which are refused where a number is needed.
 fn without_python_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut quoted, mut escaped, mut start) = (false, false, 0);
@@ -92,8 +92,8 @@ fn without_python_words(text: &str) -> String {
     out
 }
 
-/// Reads a whole file. Fields of objects within a record are columns `outer.inner`. Numbers are written with `decimal` as
-/// their decimal mark, so that they are not mistaken for texts in another notation.
+/// Reads a whole file. Fields of objects within a record are columns `outer.inner`. Numbers are written with
+/// `decimal` as their decimal mark, so that they are not mistaken for texts in another notation.
 pub fn read(source: &mut dyn Read, decimal: Decimal, name: &str) -> Result<MemoryRows> {
     let mut text = String::new();
     source.read_to_string(&mut text).map_err(|e| Failure::reading(name, &e))?;

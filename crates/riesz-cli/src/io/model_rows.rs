@@ -2,7 +2,7 @@
 //! cells.
 
 use riesz::explanation::Fact;
-use riesz::{Column, ColumnKind, Expansion, Table};
+use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
 use super::cells::ColumnCells;
 use super::columns::CHUNK;
@@ -122,7 +122,7 @@ impl ModelRows {
 
     /// Compares the units of the cells with those of the model's training data: other units are refused.
     #[must_use]
-    pub fn with_units_of(self, model: &Expansion) -> Self {
+    pub fn with_units_of(self, model: &KernelExpansion) -> Self {
         let unit = |column: &Column| model.unit_of(&column.name).map(String::from);
         let units = self.columns.iter().map(unit).collect();
         self.with_units(units)

@@ -5,10 +5,10 @@ use std::io::Cursor;
 use std::path::Path;
 
 use riesz::Explanation;
-use riesz::format::explanation::SavedExplanation;
+use riesz::format::explanation_json::SavedExplanation;
 use riesz::format::libsvm::{self, Features};
 use riesz::format::model::SavedModel;
-use riesz::format::{explanation, model};
+use riesz::format::{explanation_json, model};
 
 use crate::args::FeatureArgs;
 use crate::failure::{Failure, Result};
@@ -61,9 +61,9 @@ static FORMATS: [FileFormat; 5] = [
     },
     FileFormat {
         name: "riesz explanation",
-        recognises: explanation::recognises,
+        recognises: explanation_json::recognises,
         read: |file| {
-            Ok(Found::Explanation(Box::new(file.said(explanation::read(&file.bytes))?), file.format))
+            Ok(Found::Explanation(Box::new(file.said(explanation_json::read(&file.bytes))?), file.format))
         },
     },
     FileFormat {

@@ -1,13 +1,13 @@
-//! Explanations as tables, both ways. What a table of values is, [`riesz::format::values`] says; a Parquet
-//! file carries its note beside its columns, and a CSV file has no place for it.
+//! Explanations as tables, both ways. What a table of values is, [`riesz::format::value_table`] says; a
+//! Parquet file carries its note beside its columns, and a CSV file has no place for it.
 
 use std::path::Path;
 
 use riesz::Explanation;
 use riesz::error::listed;
 use riesz::explanation::Fact;
-pub use riesz::format::values::recognises;
-use riesz::format::values::{Note, Reader, header, numbers};
+pub use riesz::format::value_table::recognises;
+use riesz::format::value_table::{TableMetadata, ValueTableReader, header, numbers};
 
 use crate::args::Format;
 use crate::failure::{Failure, Result};
@@ -18,13 +18,13 @@ use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
 use crate::io::write::{Cells, TableWriter};
 
-/// The key of the [`Note`] in a Parquet file.
+/// The key of the [`TableMetadata`] in a Parquet file.
 const NOTE: &str = "riesz";
 
 /// A table of values being written.
 pub struct Writer {
     table: TableWriter,
-    note: Note,
+    note: TableMetadata,
 }
 
 impl Writer {
@@ -33,7 +33,7 @@ impl Writer {
         let names = header(first);
         let mut example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new())];
         example.extend((0..names.len() - 2).map(|_| Cells::Numbers(Vec::new())));
-        Ok(Self { table: TableWriter::open(path, format, names, example)?, note: Note::new(first) })
+        Ok(Self { table: TableWriter::open(path, format, names, example)?, note: TableMetadata::new(first) })
     }
 
     /// Writes some rows.
@@ -63,7 +63,7 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
     let name = rows.name.clone();
     let header = rows.header().to_vec();
     let about = |e: riesz::Error| Failure::from(e).about(&name);
-    let mut reader = Reader::new(&header).map_err(about)?;
+    let mut reader = ValueTableReader::new(&header).map_err(about)?;
     let wanted = reader.wanted().to_vec();
     while let Some(chunk) = rows.next(&wanted, CHUNK)? {
         let mut columns = Vec::with_capacity(wanted.len());
@@ -78,7 +78,7 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
                 Raw::Numbers(numbers) => numbers[i].to_string(),
             };
             let line = columns[1..].iter().map(|column| column[i]);
-            let read = reader.line(columns[0][i], &output, line);
+            let read = reader.add_line(columns[0][i], &output, line);
             read.map_err(|e| Failure::from(e).about(&format!("{name}: {}", chunk.place(i))))?;
         }
     }
@@ -120,7 +120,7 @@ pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[S
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use riesz::Index;
+    use riesz::ValueIndex;
     use riesz::explanation::{Provenance, Sampling};
     use riesz::table::Player;
     use riesz::{Column, Exactness, Table};
@@ -137,7 +137,7 @@ mod tests {
         let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<f64>>();
         let player = |(j, name): (usize, &&str)| Player { name: (*name).into(), columns: vec![j] };
         Explanation {
-            index: Index::Shapley,
+            index: ValueIndex::Shapley,
             players: names.iter().enumerate().map(player).collect(),
             subsets: None,
             output_names: vec!["b, \"quoted\"".into(), "a".into()],

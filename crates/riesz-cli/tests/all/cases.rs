@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use riesz::embedding::Ridge;
 use riesz::format::model::{SavedModel, to_bytes};
-use riesz::{Conditional, Game, Table};
+use riesz::{ConditionalModel, Game, Table};
 
 use crate::common::{Place, cells, number};
 
@@ -30,7 +30,7 @@ fn every_case() {
             Game::Interventional { background } | Game::MarginalProduct { background } => {
                 (Some(&background.rows), "--background b.csv".to_string())
             }
-            Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
+            Game::Observational { reference, conditional: ConditionalModel::Embedding(conditioning) } => {
                 let Ridge::Fixed(ridge) = conditioning.ridge else { panic!("no ridge") };
                 (Some(&reference.rows), format!("--background b.csv --ridge {ridge}"))
             }
@@ -55,7 +55,8 @@ fn every_case() {
         }
 
         place.good(&format!("explain m.riesz rows.csv {options} -o e.json"));
-        let found = riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
+        let found =
+            riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
         case.check("riesz to JSON", [&found.base_values, &found.predictions, &found.values], |_| digits);
     }
 }

@@ -80,7 +80,7 @@ fn every_game_adds_up_in_every_format() {
         let table = cells(&place.read("e.csv"));
         assert_eq!(table.len(), 6, "{game}");
         let explanation =
-            riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
+            riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
         assert_eq!(explanation.provenance.game, game);
         assert!(explanation.certificate().unwrap().holds);
         for (i, row) in table[1..].iter().enumerate() {
@@ -250,7 +250,7 @@ fn a_bound_on_how_far_values_move() {
         let explain = "explain m.riesz rows.csv --background DIABETES --background-rows 9";
         let (_, err) = place.good(&format!("{explain} {options} -o e.json"));
         let explanation =
-            riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
+            riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
         let fact = |name: &str| {
             let found = explanation.provenance.run.iter().find(|fact| fact.name == name);
             found.map_or_else(|| panic!("{name}"), |fact| fact.value.clone())
@@ -296,7 +296,7 @@ fn protected_features_lose_their_say() {
                              60 --groups body=bmi,bp -o e.json"
         ));
         let explanation =
-            riesz::format::explanation::read(place.read("e.json").as_bytes()).unwrap().explanation;
+            riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
         let at = explanation.players.iter().position(|p| p.name == "body").unwrap();
         explanation.mean_abs(0)[at]
     };

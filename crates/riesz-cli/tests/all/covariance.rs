@@ -1,6 +1,6 @@
 //! How sure values are, from the command line to what is made of it.
 
-use riesz::format::explanation::read;
+use riesz::format::explanation_json::read;
 
 use crate::common::Place;
 

@@ -1,13 +1,13 @@
 //! `riesz downscale`, against the library on the same numbers; and what it refuses.
 
 use riesz::aggregate::{
-    AggregateFit, AggregateGaussianProcess, Aggregates, Bags, Conventions, CountFit, CountProcess, Family,
-    LeftOut, Mediation, Mediators, Smoothing, SparseAggregateProcess, Tuning, Unit, count_points,
-    inducing_points,
+    AggregateFit, AggregateGaussianProcess, Aggregates, BagSmoother, Bags, Conventions, CountFit,
+    CountProcess, Family, LeaveOneOut, Mediation, Mediators, SparseAggregateProcess, TargetUnit, Tuning,
+    count_inducing_points, inducing_points,
 };
-use riesz::fit::Tune;
-use riesz::kernel::{KernelExpression, Units};
-use riesz::{Column, Explainer, Kernel, Matrix, Rates, Table};
+use riesz::fit::TunedParameters;
+use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::{Column, Explainer, Kernel, Matrix, NaturalScalePrediction, Table};
 use riesz_report::{PlotOptions, render_map};
 
 use crate::common::{Place, cells, estimates_lie_in_their_intervals, number};
@@ -99,12 +99,12 @@ pub fn table(world: &World) -> Table {
 }
 
 pub fn matched(world: &World) -> Aggregates {
-    let bags = Bags::new(&world.bag, DISTRICTS, Some(&world.people), Unit::Mean).unwrap();
+    let bags = Bags::new(&world.bag, DISTRICTS, Some(&world.people), TargetUnit::Mean).unwrap();
     Aggregates::matched(table(world), bags, world.rates.clone())
 }
 
 pub fn kernel(text: &str, x: &Table) -> Kernel {
-    KernelExpression::parse(text).unwrap().resolve(x, &Units::standardised(x)).unwrap()
+    KernelExpression::parse(text).unwrap().resolve(x, &ColumnScaling::standardised(x)).unwrap()
 }
 
 /// Where tuning starts: bags are of 2 to 12 rows, so that rows have noise of their own.
@@ -114,7 +114,7 @@ pub fn start(data: &Aggregates) -> AggregateGaussianProcess {
 }
 
 /// The table of `check` is what the library says.
-pub fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeftOut) {
+pub fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeaveOneOut) {
     let found = cells(text);
     assert_eq!(found[0], ["bag", "observed", "fitted", "residual", "left_out", "left_out_std", "score"]);
     assert_eq!(found.len(), 1 + targets.len());
@@ -209,7 +209,7 @@ fn what_is_asked_for_is_done() {
     let two: Vec<Vec<f64>> = (0..rows.rows()).map(|i| vec![rows.get(i, 1), rows.get(i, 2)]).collect();
     let fewer = Aggregates { rows: named(["east", "north", ""], 2, &two), ..data.clone() };
     let own = KernelExpression::parse("rbf(lengthscale=2)").unwrap();
-    let own = own.resolve(&fewer.rows, &Units::raw(2)).unwrap();
+    let own = own.resolve(&fewer.rows, &ColumnScaling::raw(2)).unwrap();
     let process = AggregateGaussianProcess { kernel: own, noise: 0.03, ..plain.clone() };
     for which in ["--ignore rain", "--features east,north"] {
         check(&format!("--no-tuning --no-standardise --kernel rbf(lengthscale=2) {which}"), &process, &fewer);
@@ -245,7 +245,7 @@ fn sums_are_learnt_through_mediators() {
     };
     let data = Aggregates {
         rows: rows.select_rows(&kept),
-        bags: Bags::new(&bag, 9, Some(&people), Unit::Sum).unwrap(),
+        bags: Bags::new(&bag, 9, Some(&people), TargetUnit::Sum).unwrap(),
         targets: world.rates.iter().zip(&masses).map(|(rate, mass)| rate * mass).collect(),
         own: all.iter().map(|&b| (b < 9).then_some(b)).collect(),
         target_noise: None,
@@ -275,7 +275,7 @@ fn sums_are_learnt_through_mediators() {
         noise: process.noise,
         mediation: process.mediation.clone(),
         mediation_noise: Some(process.mediation_noise),
-        tune: Tune::Nothing,
+        tune: TunedParameters::Nothing,
         ..SparseAggregateProcess::new(process.kernel.clone(), points)
     };
     let sparse = sparse.fit_data(&data).unwrap();
@@ -318,7 +318,7 @@ fn targets_are_regressed_on_mediators() {
     let mediators = kernel("rbf(lengthscale=0.5, ard)", &every);
     let data = Aggregates {
         rows: rows.select_rows(&kept),
-        bags: Bags::new(&bag, 7, Some(&people), Unit::Mean).unwrap(),
+        bags: Bags::new(&bag, 7, Some(&people), TargetUnit::Mean).unwrap(),
         targets: world.rates.clone(),
         own: (0..DISTRICTS).map(|b| (b < 7).then_some(b)).collect(),
         target_noise: None,
@@ -507,7 +507,7 @@ fn counted(place: &Place, asked: &str, data: &Aggregates, fit: &CountFit, rate: 
     let names = ["", "_median", "_low", "_high"].map(|end| format!("{rate}{end}"));
     assert_eq!(found[0][1..5], names);
     assert_eq!(found[0][5..], [link.to_string(), format!("{link}_std")]);
-    let rates = Rates::of(&fit.posterior(), &data.rows, 1.959963984540054).unwrap();
+    let rates = NaturalScalePrediction::of(&fit.posterior(), &data.rows, 1.959963984540054).unwrap();
     let (f, sd) = (fit.model.predict(&data.rows).unwrap(), fit.posterior().sd(&data.rows).unwrap());
     for (i, line) in found[1..].iter().enumerate() {
         let expected = [rates.mean[i], rates.median[i], rates.low[i], rates.high[i], f[(i, 0)], sd[(i, 0)]];
@@ -548,16 +548,16 @@ fn counts_are_learnt_from() {
     };
     let start = |data: &Aggregates, family| {
         let own = kernel("rbf(lengthscale=1, ard)", &data.rows);
-        CountProcess::new(own, count_points(data, 0).unwrap(), family)
+        CountProcess::new(own, count_inducing_points(data, 0).unwrap(), family)
     };
-    let (data, tuning) = (of(Unit::Sum), Tuning::default());
+    let (data, tuning) = (of(TargetUnit::Sum), Tuning::default());
     let fit = tuning.tune_counts(&start(&data, Family::Poisson), &data).unwrap().fit;
     counted(&place, &format!("{asked} --family poisson"), &data, &fit, "rate", "log_rate");
     let more = CountProcess { dispersion: 0.2, ..start(&data, Family::Poisson) }.fit(&data).unwrap();
     assert!((more.log_marginal_likelihood - fit.log_marginal_likelihood).abs() > 0.1);
     let dispersed = format!("{asked} --family poisson --dispersion 0.2 --no-tuning");
     counted(&place, &dispersed, &data, &more, "rate", "log_rate");
-    let (data, family) = (of(Unit::Mean), Family::Binomial { trials: trials.clone() });
+    let (data, family) = (of(TargetUnit::Mean), Family::Binomial { trials: trials.clone() });
     let fit = start(&data, family).fit(&data).unwrap();
     let asked_of = format!("{asked} --family binomial --trials trials --no-tuning");
     counted(&place, &asked_of, &data, &fit, "probability", "log_odds");
@@ -580,13 +580,13 @@ fn counts_are_learnt_from() {
     let every = coarse.bags.stack(&coarse.targets).unwrap();
     let data = Aggregates {
         rows: rows.select_rows(&kept),
-        bags: Bags::new(&bag, 9, Some(&people), Unit::Sum).unwrap(),
+        bags: Bags::new(&bag, 9, Some(&people), TargetUnit::Sum).unwrap(),
         own: (0..DISTRICTS).map(|b| (b < 9).then_some(b)).collect(),
         mediators: Some(coarse),
-        ..of(Unit::Sum)
+        ..of(TargetUnit::Sum)
     };
     let points = inducing_points(&data.rows, 20, 0).unwrap();
-    let smoothing = Some(Smoothing::new(kernel("rbf(lengthscale=0.5, ard)", &every)));
+    let smoothing = Some(BagSmoother::new(kernel("rbf(lengthscale=0.5, ard)", &every)));
     let process = CountProcess { points, smoothing, ..start(&data, Family::Poisson) };
     let fit = tuning.tune_counts(&process, &data).unwrap().fit;
     let mediated =

@@ -1,7 +1,7 @@
 //! Bags that `riesz downscale` explains and draws, against those of their rows, averaged by hand.
 
-use riesz::aggregate::{Aggregates, Bags, CountProcess, Family, Unit, count_points};
-use riesz::{Explainer, Rates};
+use riesz::aggregate::{Aggregates, Bags, CountProcess, Family, TargetUnit, count_inducing_points};
+use riesz::{Explainer, NaturalScalePrediction};
 
 use crate::common::{Place, cells, number};
 use crate::downscale::{DISTRICTS, LEARN, World, kernel, mass, matched, place, start, table, world};
@@ -242,14 +242,15 @@ fn counts_are_of_rates_and_their_logarithms_explained() {
         place.good(&format!("{draw} {more}"));
         let page = place.read("map.html");
         let (unit, family) = match k {
-            0 => (Unit::Sum, Family::Poisson),
-            _ => (Unit::Mean, Family::Binomial { trials: trials.clone() }),
+            0 => (TargetUnit::Sum, Family::Poisson),
+            _ => (TargetUnit::Mean, Family::Binomial { trials: trials.clone() }),
         };
         let bags = Bags::new(&world.bag, DISTRICTS, Some(&world.people), unit).unwrap();
         let data = Aggregates::matched(table(&world), bags, cases.clone());
         let own = kernel("rbf(lengthscale=1, ard)", &data.rows);
-        let fit = CountProcess::new(own, count_points(&data, 0).unwrap(), family).fit(&data).unwrap();
-        let rates = Rates::of(&fit.posterior(), &data.rows, 0.0).unwrap().mean;
+        let fit =
+            CountProcess::new(own, count_inducing_points(&data, 0).unwrap(), family).fit(&data).unwrap();
+        let rates = NaturalScalePrediction::of(&fit.posterior(), &data.rows, 0.0).unwrap().mean;
         let by_hand = sums(&world, |i| rates[i]);
         for line in &bags_of(&page)[1..] {
             let b: usize = line[0][1..].parse().unwrap();

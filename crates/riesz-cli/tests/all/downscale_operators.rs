@@ -1,7 +1,9 @@
 //! How targets are made of rows: through mediators or not, by bags that overlap, and exactly; against the
 //! library on the same numbers.
 
-use riesz::aggregate::{AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, Tuning, Unit};
+use riesz::aggregate::{
+    AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, TargetUnit, Tuning,
+};
 
 use crate::common::{cells, number};
 use crate::downscale::{DISTRICTS, LEARN, checked, kernel, matched, place, start, world};
@@ -69,7 +71,8 @@ fn bags_may_overlap() {
         (0..world.bag.len()).flat_map(|i| [world.bag[i], DISTRICTS + world.bag[i] % 3]).collect();
     let people: Vec<f64> = lines.iter().map(|&i| world.people[i]).collect();
     let overlapping =
-        Bags::overlapping(&lines, world.bag.len(), &bag, DISTRICTS + 3, Some(&people), Unit::Mean).unwrap();
+        Bags::from_memberships(&lines, world.bag.len(), &bag, DISTRICTS + 3, Some(&people), TargetUnit::Mean)
+            .unwrap();
     let targets = [&world.rates[..], &regions].concat();
     let data = Aggregates::matched(single.rows.clone(), overlapping, targets.clone());
     let fit = AggregateGaussianProcess { row_noise: 0.1, ..start(&data) }.fit(&data).unwrap();

@@ -2,8 +2,8 @@
 //! sentence.
 
 use riesz::causal::{
-    Acquisition, Arm, Domain, Fusion, Graph, Measured, Prior, Query, Search, Trials, Updated, gather,
-    identify,
+    Acquisition, AcquisitionSearch, Domain, EffectPrior, Fusion, Graph, MeasuredColumns, Query, TreatmentArm,
+    Trials, UpdatedEffect, gather, identify,
 };
 use riesz::{Column, Table};
 use serde_json::Value;
@@ -20,7 +20,12 @@ fn tried() -> Place {
 }
 
 /// The same by the library, with trials at 0.1 and 0.6.
-fn suggested(place: &Place, noise: Option<Vec<f64>>, search: Search, count: usize) -> Vec<[f64; 5]> {
+fn suggested(
+    place: &Place,
+    noise: Option<Vec<f64>>,
+    search: AcquisitionSearch,
+    count: usize,
+) -> Vec<[f64; 5]> {
     let of = |file: &str, names: &[&str]| {
         let header = place.read(file).lines().next().unwrap().to_string();
         let header: Vec<String> = header.split(',').map(String::from).collect();
@@ -30,7 +35,7 @@ fn suggested(place: &Place, noise: Option<Vec<f64>>, search: Search, count: usiz
             let cell = |line: &str| line.split(',').nth(j).unwrap().parse().unwrap();
             (Column::numeric(*name), text.lines().skip(1).map(cell).collect())
         };
-        Measured { columns: names.iter().map(column).collect() }
+        MeasuredColumns { columns: names.iter().map(column).collect() }
     };
     let query = Query {
         treatments: vec!["dose".into()],
@@ -46,8 +51,8 @@ fn suggested(place: &Place, noise: Option<Vec<f64>>, search: Search, count: usiz
         Table::from_column_major(vec![Column::numeric("dose")], values.len(), values).unwrap()
     };
     let trials = Trials { treatments: dose(vec![0.1, 0.6]), outcomes: vec![-0.4, -3.5], noise };
-    let believed = Updated::new(&effect, &trials, Prior::Effect).unwrap();
-    let arms = [Arm { believed, domain: Domain::Between(vec![(0.0, 1.0)]), costs: vec![1.0] }];
+    let believed = UpdatedEffect::new(&effect, &trials, EffectPrior::Effect).unwrap();
+    let arms = [TreatmentArm { believed, domain: Domain::Between(vec![(0.0, 1.0)]), costs: vec![1.0] }];
     let found = search.suggest(&arms, count).unwrap();
     let told = |own: &riesz::causal::Suggestion| {
         [own.treatments[0], own.mean, own.sd, own.expected_improvement, own.acquisition]
@@ -58,14 +63,15 @@ fn suggested(place: &Place, noise: Option<Vec<f64>>, search: Search, count: usiz
 #[test]
 fn suggestions_are_the_library_s() {
     let place = tried();
-    let search = Search { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 0 };
+    let search =
+        AcquisitionSearch { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 0 };
     for (more, noise, search) in [
         ("", None, search),
-        ("--sd 0.5 --maximize", Some(vec![0.25; 2]), Search { minimize: false, ..search }),
+        ("--sd 0.5 --maximize", Some(vec![0.25; 2]), AcquisitionSearch { minimize: false, ..search }),
         (
             "--sd off --acquisition ucb",
             Some(vec![0.2 * 0.2, 0.4 * 0.4]),
-            Search { acquisition: Acquisition::Ucb { deviations: 2.0 }, ..search },
+            AcquisitionSearch { acquisition: Acquisition::Ucb { deviations: 2.0 }, ..search },
         ),
     ] {
         let ask = format!("{ASKED} --tried tried.csv --between dose=0..1 --count 3 {more}");

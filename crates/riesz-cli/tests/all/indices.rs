@@ -1,7 +1,7 @@
 //! Values other than Shapley's, from the command line to what is made of them.
 
-use riesz::format::explanation::read;
-use riesz::{Explanation, Index};
+use riesz::format::explanation_json::read;
+use riesz::{Explanation, ValueIndex};
 
 use crate::common::Place;
 
@@ -32,7 +32,7 @@ fn an_index_goes_from_the_flag_to_the_page() {
         let words = if adds_up { "values add up to the predictions" } else { "each value is within" };
         assert!(told.contains(words), "{flag}: {told}");
         let found = explained(&place, "w.json");
-        assert_eq!(found.index, flag.parse::<Index>().unwrap());
+        assert_eq!(found.index, flag.parse::<ValueIndex>().unwrap());
         assert_eq!(found.certificate().is_some_and(|c| c.holds), adds_up);
         assert_eq!(found.sets(), if found.index.order() == 2 { 6 } else { 3 });
         assert!(place.good("inspect w.json").0.contains(name), "{flag}");
@@ -73,7 +73,7 @@ fn unions_and_probabilities() {
     let place = towns();
     place.good(r#"explain m.riesz train.csv --background train.csv --unions [["a","b"],"c"] -o w.json"#);
     let found = explained(&place, "w.json");
-    assert!(found.index == Index::Owen && found.certificate().unwrap().holds);
+    assert!(found.index == ValueIndex::Owen && found.certificate().unwrap().holds);
     for (unions, words) in
         [("a,b", "list of names"), (r#"[["a","z"]]"#, "'z'"), (r#"["a"] --index sii"#, "Owen")]
     {

@@ -2,7 +2,7 @@
 //! to end.
 
 use riesz::Game;
-use riesz::fit::{MODELS, Predicts};
+use riesz::fit::{MODELS, OutputType};
 use riesz_report::{PLOTS, Shows};
 
 use crate::common::Place;
@@ -22,14 +22,14 @@ fn every_model_under_every_game_in_every_plot() {
     place.write("t.csv", table(&rows));
     place.write("one.csv", table(&rows[..1]));
     for kind in MODELS {
-        let target = if kind.predicts == Predicts::Class { ("class", "y") } else { ("y", "class") };
+        let target = if kind.predicts == OutputType::Class { ("class", "y") } else { ("y", "class") };
         let posterior = if kind.posterior { "--posterior" } else { "" };
         let name = kind.name;
         place.good(&format!(
             "fit t.csv --target {} --ignore {} --model {name} {posterior} -o {name}.riesz",
             target.0, target.1
         ));
-        let std = if kind.posterior && kind.predicts != Predicts::Class { "--std" } else { "" };
+        let std = if kind.posterior && kind.predicts != OutputType::Class { "--std" } else { "" };
         let (predicted, _) = place.good(&format!("predict {name}.riesz t.csv {std}"));
         assert_eq!(predicted.lines().count(), 31, "{name}");
         assert!(place.good(&format!("inspect {name}.riesz")).0.contains("kernel"), "{name}");

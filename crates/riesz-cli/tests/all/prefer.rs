@@ -1,6 +1,6 @@
 //! `riesz prefer`, from tables to words, tables, pictures and pages; and what it refuses.
 
-use riesz::format::explanation::read;
+use riesz::format::explanation_json::read;
 
 use crate::common::{Place, estimates_lie_in_their_intervals};
 
@@ -332,7 +332,7 @@ fn means_over_duels_are_explanations() {
         assert!((mean.data.get(0, k) - average(&|i| each.data.get(i, k))).abs() < 1e-12, "{k}");
     }
     let duel = &mean.duels.as_ref().unwrap()[0];
-    assert_eq!((duel.left.as_str(), duel.right.as_str(), duel.chance), ("i0", "8 items", None));
+    assert_eq!((duel.left.as_str(), duel.right.as_str(), duel.win_probability), ("i0", "8 items", None));
     // Those whom a file names.
     place.write("some.csv", "name\ni3\ni1\n");
     place.good("prefer explain m.riesz items.csv --left i0 --against some.csv -o some.json");
@@ -387,7 +387,7 @@ fn bags_meet_as_wholes() {
     let cells: Vec<f64> =
         table.lines().nth(1).unwrap().split(',').skip(2).map(|v| v.parse().unwrap()).collect();
     let duel = &bags.duels.as_ref().unwrap()[0];
-    let chance = duel.chance.unwrap();
+    let chance = duel.win_probability.unwrap();
     assert!((cells[0] - bags.predictions[0]).abs() < 1e-12 && duel.name() == "A against B");
     assert!((cells[2] - chance.probability).abs() < 1e-12 && (cells[5] - chance.superiority).abs() < 1e-12);
     let (words, _) = place.good(why);

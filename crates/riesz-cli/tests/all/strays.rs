@@ -1,7 +1,7 @@
 //! Cells that a model cannot take, columns that it does not know, and what pages made of files lack or hold.
 
-use riesz::Expansion;
-use riesz::format::explanation::{SavedExplanation, read};
+use riesz::KernelExpansion;
+use riesz::format::explanation_json::{SavedExplanation, read};
 
 use crate::common::{Place, cells, number, texts};
 
@@ -22,12 +22,12 @@ fn towns() -> Place {
 
 /// The game of dropped features, by its definition: age's factor or 1, times the similarity of a city that is
 /// none of them, or 1.
-fn game(model: &Expansion, age: f64, has_age: bool, has_city: bool) -> f64 {
+fn game(model: &KernelExpansion, age: f64, has_age: bool, has_city: bool) -> f64 {
     let part = |i: usize| {
-        let near = (-(age - model.points.get(i, 0)).powi(2) / 50.0).exp();
+        let near = (-(age - model.support_points.get(i, 0)).powi(2) / 50.0).exp();
         model.coef.data()[i] * if has_age { near } else { 1.0 } * if has_city { 0.3 } else { 1.0 }
     };
-    model.intercept[0] + (0..model.points.rows()).map(part).sum::<f64>()
+    model.intercept[0] + (0..model.support_points.rows()).map(part).sum::<f64>()
 }
 
 fn explained(place: &Place, file: &str) -> SavedExplanation {

@@ -1,10 +1,10 @@
 //! What features contribute to a test's statistic, beside what they contribute if there is nothing to find.
 
-use riesz::discrepancy::Attributions;
+use riesz::discrepancy::FeatureAttributions;
 
 use super::*;
 
-pub(super) fn draw(found: &Attributions, options: &PlotOptions) -> Svg {
+pub(super) fn draw(found: &FeatureAttributions, options: &PlotOptions) -> Svg {
     let (e, width) = (&found.explanation, options.width as f64);
     let (values, significance) = (e.row_values(0, 0), found.significance.as_ref());
     let (named, rest) = shown(e.ranking(0), options.max_display);

@@ -1,6 +1,6 @@
 //! Items by utility, a rung each, with places, and circles of three who beat each other.
 
-use riesz::preference::{Rankability, Triangle};
+use riesz::preference::{CyclicTriad, Rankability};
 
 use super::together::notes;
 use super::*;
@@ -19,8 +19,8 @@ pub(super) fn draw(found: &Rankability, names: &[String], options: &PlotOptions)
     order.sort_by_key(|&i| found.rank[i]);
     order.truncate(options.max_display);
     let rung: Vec<Option<usize>> = (0..names.len()).map(|i| order.iter().position(|&own| own == i)).collect();
-    let whole = |t: &&Triangle| t.items.iter().all(|&i| rung[i].is_some());
-    let circles: Vec<&Triangle> = found.triangles.iter().filter(whole).collect();
+    let whole = |t: &&CyclicTriad| t.items.iter().all(|&i| rung[i].is_some());
+    let circles: Vec<&CyclicTriad> = found.triangles.iter().filter(whole).collect();
     let missing = found.triangles.len() - circles.len();
     let circles = &circles[..circles.len().min(CIRCLES)];
 

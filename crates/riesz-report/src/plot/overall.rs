@@ -46,7 +46,8 @@ impl Overall<'_> {
         match self {
             Self::Variance(_) => {
                 let part = if self.is_share(output) { "share" } else { "part" };
-                let name = if e.index == riesz::Index::Shapley { e.value_name() } else { e.index.name() };
+                let name =
+                    if e.index == riesz::ValueIndex::Shapley { e.value_name() } else { e.index.name() };
                 format!("{part} of the variance of {}: {name}", e.output_names[output])
             }
             Self::Loss { found, .. } => format!("mean {} taken off: SAGE value", found.measure),
@@ -56,9 +57,8 @@ impl Overall<'_> {
     /// What [ranges](Line::range) are, in words; `None` where there are none.
     pub(crate) fn range(&self) -> Option<&'static str> {
         match self {
-            Self::Variance(found) => {
-                (found.explanation.index == riesz::Index::Shapley).then_some("first-order to total index")
-            }
+            Self::Variance(found) => (found.explanation.index == riesz::ValueIndex::Shapley)
+                .then_some("first-order to total index"),
             Self::Loss { found, .. } => found.std_error.is_some().then_some("95 % interval"),
         }
     }

@@ -1,7 +1,7 @@
 //! Explanations to draw.
 
 use riesz::explanation::{Fact, Provenance};
-use riesz::{Column, Exactness, Explanation, Groups, Index, Table};
+use riesz::{Column, Exactness, Explanation, Players, Table, ValueIndex};
 
 /// `n` rows of the columns `names` and `m` outputs, with arbitrary but fixed numbers.
 pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
@@ -12,8 +12,8 @@ pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
     let values: Vec<f64> = (0..n * m * p).map(|k| wave(k * 3 + 1) / (1 + k % p) as f64).collect();
     let predictions = values.chunks(p).map(|v| 1.5 + v.iter().sum::<f64>()).collect();
     Explanation {
-        index: Index::Shapley,
-        players: Groups::singletons(&columns).players().to_vec(),
+        index: ValueIndex::Shapley,
+        players: Players::singletons(&columns).players().to_vec(),
         subsets: None,
         output_names: (0..m).map(|o| format!("out{o}")).collect(),
         values,

@@ -3,8 +3,8 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use resvg::tiny_skia::Pixmap;
-use riesz::aggregate::Unit;
-use riesz::expansion::Link;
+use riesz::aggregate::TargetUnit;
+use riesz::kernel_model::Link;
 use riesz::{Error, Explanation};
 use riesz_report::{DownscalePage, PageBags, downscale_report};
 
@@ -110,7 +110,7 @@ fn pages_are_whole_and_long_tables_are_cut() {
         is: "the mean",
         observed: Some(("rate", &seen)),
         explanation: [&bags, &all],
-        unit: Unit::Mean,
+        unit: TargetUnit::Mean,
     };
     let text = downscale_report(&own.page(Some(table.clone()))).unwrap();
     for tag in ["section", "table", "svg", "div", "tr", "figure", "td", "th"] {
@@ -130,7 +130,7 @@ fn pages_are_whole_and_long_tables_are_cut() {
     let text = downscale_report(&own.page(Some(unseen))).unwrap();
     assert!(text.contains("The first 200 of 250 bags") && !text.contains("difference</th>"), "{text}");
     // Of sums a bag is compared with its share of all.
-    let sums = PageBags { unit: Unit::Sum, mass: &[2.0; 250], ..table.clone() };
+    let sums = PageBags { unit: TargetUnit::Sum, mass: &[2.0; 250], ..table.clone() };
     assert_ne!(downscale_report(&own.page(Some(sums))).unwrap(), text);
     let broken = PageBags { rows: &[7], ..table };
     assert!(matches!(downscale_report(&own.page(Some(broken))), Err(Error::Shape { .. })));

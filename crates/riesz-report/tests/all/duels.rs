@@ -1,7 +1,7 @@
 //! Pictures and pages of duels: ladders, matrices, and explanations that call rows by who meets whom.
 
-use riesz::explanation::{Chance, Duel, Fact};
-use riesz::preference::{Rankability, Triangle};
+use riesz::explanation::{Duel, Fact, WinProbability};
+use riesz::preference::{CyclicTriad, Rankability};
 use riesz::{Explanation, Matrix};
 use riesz_report::{
     PLOTS, PlotOptions, Svg, Theme, png, render, render_ladder, render_preference_matrix, report,
@@ -25,8 +25,8 @@ fn ranked(count: usize) -> Rankability {
         cyclic_share: 0.1,
         cyclic_share_interval: (0.0, 0.1, 0.2),
         triangles: vec![
-            Triangle { items: [0, 2, 1], probability: 0.75 },
-            Triangle { items: [0, 1, count - 2], probability: 0.5 },
+            CyclicTriad { items: [0, 2, 1], probability: 0.75 },
+            CyclicTriad { items: [0, 1, count - 2], probability: 0.5 },
         ],
         level: 0.95,
         draws: 100,
@@ -128,9 +128,13 @@ fn matrices_put_clusters_together_and_the_better_first() {
 /// Three rows that are duels, the last of them without probabilities.
 fn duels() -> Explanation {
     let mut e = explanation(3, &["mass", "jaw"], 1);
-    let chance = Some(Chance { probability: 0.9, interval: [0.38, 1.0], tie: None, superiority: 0.96 });
-    let duel =
-        |i: usize| Duel { left: format!("C<{i}>"), right: "C02".into(), chance: chance.filter(|_| i < 2) };
+    let chance =
+        Some(WinProbability { probability: 0.9, interval: [0.38, 1.0], tie: None, superiority: 0.96 });
+    let duel = |i: usize| Duel {
+        left: format!("C<{i}>"),
+        right: "C02".into(),
+        win_probability: chance.filter(|_| i < 2),
+    };
     e.duels = Some((0..3).map(duel).collect());
     e.provenance.game = "Pref-SHAP, paired".into();
     e.provenance.run.push(Fact::new("explained", "the log odds that the left item wins its duel"));

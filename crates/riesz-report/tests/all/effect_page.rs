@@ -1,8 +1,8 @@
 //! Pages and pictures of effects across studies, with names meant to break them.
 
 use riesz::causal::{
-    Estimand, Fusion, Graph, Identification, Measured, Pointwise, Query, Studies, gather, identify,
-    usual_doses,
+    Estimand, Fusion, Graph, Identification, MeasuredColumns, Pointwise, Query, Studies, default_doses,
+    gather, identify,
 };
 use riesz::{Column, Error, Table};
 use riesz_report::{EffectPage, PlotOptions, effect_report, png, render_causal_graph, render_effect};
@@ -37,10 +37,11 @@ fn world() -> World {
     let first = vec![column("age", &age), column(DOSE, &dose), column("psa", &|i| age(i) - dose(i))];
     let second =
         vec![column("psa", &|i| 2.0 * (0.7 * i).sin()), column("volume", &|i| 5.0 * (0.7 * i).sin())];
-    let studies =
-        gather(&found, &[Measured { columns: first }, Measured { columns: second }]).unwrap().studies;
+    let studies = gather(&found, &[MeasuredColumns { columns: first }, MeasuredColumns { columns: second }])
+        .unwrap()
+        .studies;
     let fused = Fusion { draws: 2, ..Fusion::default() }.fit(&studies).unwrap();
-    let near = usual_doses(&studies.studies[0].treatments, 20).unwrap();
+    let near = default_doses(&studies.studies[0].treatments, 20).unwrap();
     let far = Table::from_column_major(near.columns().to_vec(), 2, vec![5.0, 9.0]).unwrap();
     let at = near.stack(&far).unwrap();
     let effect = fused.pointwise(&at, &Estimand::Level).unwrap();

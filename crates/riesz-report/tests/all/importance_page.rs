@@ -2,20 +2,20 @@
 
 use riesz::global::{Components, Curve, Labels, Sage};
 use riesz::kernel::{Categorical, Linear};
-use riesz::{Background, Column, ColumnKind, Error, Expansion, Kernel, Matrix, Sensitivity, Table};
+use riesz::{Background, Column, ColumnKind, Error, Kernel, KernelExpansion, Matrix, Sensitivity, Table};
 use riesz_report::{
     ImportancePage, Overall, PlotOptions, Theme, importance_report, png, render_component, render_overall,
 };
 
 /// Two outputs of three features, of which the last counts for nothing.
-fn model() -> (Expansion, Table) {
+fn model() -> (KernelExpansion, Table) {
     let names = ["<script>alert(1)</script>", "a & \"b\"", "nothing"];
     let columns: Vec<Column> = names.into_iter().map(Column::numeric).collect();
     let values = (0..60).map(|k| f64::from(k % 20 * (k / 20 + 3) % 7)).collect();
     let x = Table::from_column_major(columns, 20, values).unwrap();
     let coef = Matrix::from_row_major(20, 2, (0..40).map(|k| f64::from(k).sin()).collect());
     let kernel = Kernel::gaussian(&[2.0, 3.0, 1e9]);
-    (Expansion::new(kernel, x.clone(), coef, vec![0.0; 2]).unwrap(), x)
+    (KernelExpansion::new(kernel, x.clone(), coef, vec![0.0; 2]).unwrap(), x)
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn pages_are_whole_and_say_what_they_show() {
     let explanation = loss.explanation(&model, &x, 0).unwrap();
     let components = Components::new(&model, &inputs, None).unwrap();
     let curves: Vec<Curve> =
-        [vec![0], vec![0, 1]].iter().map(|set| components.along(set, &x, None).unwrap()).collect();
+        [vec![0], vec![0, 1]].iter().map(|set| components.curve_along(set, &x, None).unwrap()).collect();
     let found = [Overall::Variance(&variance), Overall::Loss { found: &loss, explanation: &explanation }];
     for (found, words) in found.into_iter().zip(["total order", "standard error over rows"]) {
         let page = ImportancePage { title: "<b>", found, curves: &curves, max_display: 2 };
@@ -89,10 +89,10 @@ fn components_of_levels_are_bars() {
     let number = Linear { columns: vec![1], center: vec![1.0], scale: vec![1.0] };
     let kernel = Kernel::from(Categorical { columns: [0], similarity: 0.3 }) * Kernel::from(number);
     let coef = Matrix::column_vector(vec![1.0, -1.0, 0.5, 0.25, 0.1, 0.7]);
-    let model = Expansion::new(kernel, x.clone(), coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(kernel, x.clone(), coef, vec![0.0]).unwrap();
     let components = Components::new(&model, &Background::from(x.clone()), None).unwrap();
     for set in [vec![0], vec![1], vec![0, 1]] {
-        let curve = components.along(&set, &x, None).unwrap();
+        let curve = components.curve_along(&set, &x, None).unwrap();
         let picture = render_component(&curve, &PlotOptions::default()).unwrap();
         assert_eq!(picture.text.contains("&lt;u&gt;"), set[0] == 0);
         assert!(!picture.text.contains("NaN") && !picture.text.contains("inf"));

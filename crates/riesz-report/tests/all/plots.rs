@@ -1,6 +1,6 @@
 //! Structure, escaping, determinism, and input meant to break things.
 
-use riesz::explanation::{Source, Spread, Uncertainty};
+use riesz::explanation::{Spread, Uncertainty, UncertaintySource};
 use riesz::table::Player;
 use riesz::{Column, ColumnKind, Explanation, Table};
 use riesz_report::{PLOTS, Plot, PlotOptions, Theme, png, render, report};
@@ -164,7 +164,8 @@ fn unsure(n: usize) -> Explanation {
     let root = [0.1, 0.2, 3.0];
     let own = |k: usize| root[k / 3] * root[k % 3] * if k / 3 == k % 3 { 1.0 } else { 0.5 };
     let all = (0..n * 9).map(|k| own(k % 9)).collect();
-    let uncertainty = Uncertainty { spread: Spread::Covariance(all), source: Some(Source::Posterior) };
+    let uncertainty =
+        Uncertainty { spread: Spread::Covariance(all), source: Some(UncertaintySource::Posterior) };
     Explanation { uncertainty: Some(uncertainty), ..explanation(n, &["a", "b", "c"], 1) }
 }
 
@@ -186,7 +187,7 @@ fn intervals_are_drawn_where_they_are_known() {
     assert!(page.contains("In a row picked at random, ") && page.contains("matters more than"));
     assert!(page.contains("\"first_is_stronger\"") && page.contains("\"sd\""));
     // Refits are none of a Gaussian process, and a table does not say how values vary together.
-    let source = Some(Source::Bootstrap { draws: 50, seed: 1 });
+    let source = Some(UncertaintySource::Bootstrap { draws: 50, seed: 1 });
     let spread = Spread::Sd(e.sd().unwrap());
     let alone = Explanation { uncertainty: Some(Uncertainty { spread, source }), ..e };
     draw_all(&alone);

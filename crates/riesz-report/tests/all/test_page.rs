@@ -1,6 +1,6 @@
 //! Pictures and page of tests: structure, escaping, and input meant to break things.
 
-use riesz::discrepancy::{Attribute, TestResult, TestSettings, TwoSampleTest, Witness, witness};
+use riesz::discrepancy::{AttributionRequest, TestResult, TestSettings, TwoSampleTest, Witness, witness};
 use riesz::{Column, ColumnKind, Error, Table};
 use riesz_report::{
     PlotOptions, TestPage, Theme, png, render_null, render_test, render_witness, test_report,
@@ -81,7 +81,8 @@ fn the_page_says_everything_and_nothing_else() {
     assert!(text.contains("the certificate holds") && text.contains("adjusted p-value"));
     assert_eq!(text, test_report(&page).unwrap());
     let (x, z) = samples();
-    let settings = TestSettings { attribute: Attribute::Nothing, permutations: 9, ..TestSettings::default() };
+    let settings =
+        TestSettings { attribute: AttributionRequest::Nothing, permutations: 9, ..TestSettings::default() };
     let bare = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
     assert!(matches!(test_report(&TestPage { found: &bare, ..page }), Err(Error::TooFew { .. })));
 }

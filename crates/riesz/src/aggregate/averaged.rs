@@ -1,11 +1,11 @@
 //! Maps averaged over hyper-parameters.
 
-use super::data::Aggregates;
-use super::exact::AggregateGaussianProcess;
-use super::fitted::AggregateFit;
-use super::tune::{Tuning, coordinates, logs};
+use super::aggregate_data::Aggregates;
+use super::aggregate_fit::AggregateFit;
+use super::exact_gp::AggregateGaussianProcess;
+use super::tuning::{Tuning, hyperparameters, log_parameters};
 use crate::error::Result;
-use crate::fit::average::{Averaged, Surface, mixed};
+use crate::fit::hyperparameter_average::{HyperPosterior, PosteriorMixture, mixture_moments};
 use crate::table::Table;
 
 impl Tuning {
@@ -29,9 +29,9 @@ impl Tuning {
         data: &Aggregates,
         draws: usize,
         seed: u64,
-    ) -> Result<Averaged<AggregateFit>> {
-        let (watch, (coordinates, _)) = (self.watch(), coordinates(start));
-        let surface = Surface { coordinates: &coordinates, from: &logs(tuned), watch };
+    ) -> Result<PosteriorMixture<AggregateFit>> {
+        let (watch, (coordinates, _)) = (self.watch(), hyperparameters(start));
+        let surface = HyperPosterior { coordinates: &coordinates, from: &log_parameters(tuned), watch };
         let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, watch);
         let fit = |theta: &[f64]| {
             let fit = tuned.with_parameters(theta).fit_until(data, watch)?;
@@ -41,13 +41,13 @@ impl Tuning {
     }
 }
 
-impl Averaged<AggregateFit> {
+impl PosteriorMixture<AggregateFit> {
     /// Mean and standard deviation of f at rows, one each: of the mixture, so that how far the fits differ
     /// counts. Cost that of all fits.
     ///
     /// # Errors
-    /// As [`Expansion::predict`](crate::Expansion::predict).
+    /// As [`Expansion::predict`](crate::KernelExpansion::predict).
     pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
-        mixed(self.fits.iter().map(|(weight, fit)| (*weight, fit.posterior())), x)
+        mixture_moments(self.fits.iter().map(|(weight, fit)| (*weight, fit.posterior())), x)
     }
 }

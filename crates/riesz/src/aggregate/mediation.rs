@@ -1,7 +1,7 @@
 //! What is regressed on mediators, covariates that bags with rows and targets without rows both have, and
 //! how.
 
-use super::bags::Bags;
+use super::row_bags::Bags;
 use crate::error::{Error, Result};
 use crate::fit::positive;
 use crate::kernel::{Kernel, Parameter};
@@ -10,7 +10,7 @@ use crate::table::Table;
 
 /// What a bag counts in the regression on mediators: its ridge is λ Σ counts / its own count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Counts {
+pub enum BagWeighting {
     /// Its mass: every row is an example (CMP). The same as [`One`](Self::One) where all bags have the same
     /// mass.
     Mass,
@@ -21,7 +21,7 @@ pub enum Counts {
 
 /// What is regressed on mediators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Regressed {
+pub enum MediationTarget {
     /// What rows of bags are like (CMP, S-CMP).
     #[default]
     Rows,
@@ -41,19 +41,19 @@ pub struct Mediation {
     /// λ > 0; where targets are regressed, the variance of ε.
     pub ridge: f64,
     /// What a bag counts. Where targets are regressed, each counts one.
-    pub counts: Counts,
+    pub counts: BagWeighting,
     /// Whether what is regressed are differences from the mean over all bags, weighted by their mass:
     /// constants are kept, where else they shrink (ours). Where targets are regressed, they always are: g has
     /// the mean of f.
     pub centred: bool,
     /// What is regressed.
-    pub regressed: Regressed,
+    pub regressed: MediationTarget,
 }
 
 impl Mediation {
     /// S-CMP, centred.
     pub fn new(kernel: Kernel, ridge: f64) -> Self {
-        Self { kernel, ridge, counts: Counts::One, centred: true, regressed: Regressed::Rows }
+        Self { kernel, ridge, counts: BagWeighting::One, centred: true, regressed: MediationTarget::Rows }
     }
 
     /// Those of the kernel and the logarithm of the ridge.
@@ -73,23 +73,23 @@ impl Mediation {
 
     /// In squared units of the targets, of which `variance` is one here: kernel and ridge of targets that are
     /// regressed. Of rows they have no unit.
-    pub fn times(self, variance: f64) -> Self {
+    pub fn scale_units(self, variance: f64) -> Self {
         match self.regressed {
-            Regressed::Rows => self,
-            Regressed::Targets => {
+            MediationTarget::Rows => self,
+            MediationTarget::Targets => {
                 Self { kernel: variance * self.kernel, ridge: variance * self.ridge, ..self }
             }
         }
     }
 
     fn ridges(&self, bags: &Bags) -> Vec<f64> {
-        let mass = bags.mass();
+        let mass = bags.weight_sums();
         match self.counts {
-            Counts::Mass => {
+            BagWeighting::Mass => {
                 let all: f64 = mass.iter().sum();
                 mass.iter().map(|own| self.ridge * all / own).collect()
             }
-            Counts::One => vec![self.ridge * mass.len() as f64; mass.len()],
+            BagWeighting::One => vec![self.ridge * mass.len() as f64; mass.len()],
         }
     }
 
@@ -119,7 +119,7 @@ impl Mediation {
     ///
     /// # Panics
     /// Unless there is a row of mediators, and of `gram`, a bag.
-    pub fn left_out_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
+    pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
         let j = bags.count();
         assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one a bag");
         if j < 2 {
@@ -127,7 +127,7 @@ impl Mediation {
         }
         let (factor, ridges) = self.factor(bags, mediators)?;
         let inverse = factor.inverse();
-        let (mass, all) = (bags.mass(), bags.mass().iter().sum::<f64>());
+        let (mass, all) = (bags.weight_sums(), bags.weight_sums().iter().sum::<f64>());
         // Residuals, one a row, and what is taken of them by centring.
         let mut residuals = inverse.clone();
         for b in 0..j {

@@ -3,37 +3,37 @@
 //!
 //! One model: `f ~ GP(m, k)`, `z = Aᵀ f(X) + e` with `A = P B`, where P says which rows make which bag, and B
 //! how targets are made of bags with rows: one each where bags and targets match; through coarse covariates
-//! that both have, the mediators, where they do not. The answer is an [`Expansion`](crate::Expansion) with
-//! its
-//! [`Covariance`](crate::Covariance), so that whatever predicts or explains these does so here. Source: Chau
-//! 2023 (thesis), chapter 3; Chau, Bouabid and Sejdinovic 2021.
+//! that both have, the mediators, where they do not. The answer is an
+//! [`KernelExpansion`](crate::KernelExpansion) with its
+//! [`PosteriorCovariance`](crate::PosteriorCovariance), so that whatever predicts or explains these does so
+//! here. Source: Chau 2023 (thesis), chapter 3; Chau, Bouabid and Sejdinovic 2021.
 
+mod aggregate_data;
+mod aggregate_fit;
 mod averaged;
-mod bags;
-mod counts;
-mod data;
-mod exact;
-mod fitted;
-mod join;
+mod bag_gram;
+mod count_gp;
+mod exact_gp;
+mod exact_totals;
+mod join_tables;
+mod kernel_smoother;
 mod mediation;
-mod operator;
-mod regressed;
-mod rows;
-mod smoothing;
-mod sparse;
-mod totals;
-mod tune;
+mod mediator_regression;
+mod observation_operator;
+mod row_bags;
+mod sparse_gp;
+mod tuning;
 
-pub use crate::fit::average::Averaged;
+pub use crate::fit::hyperparameter_average::PosteriorMixture;
 pub use crate::fit::inducing_points;
-pub use bags::{Bags, Unit};
-pub use counts::{CountFit, CountProcess, Family, TunedCounts, count_points};
-pub use data::Aggregates;
-pub use exact::AggregateGaussianProcess;
-pub use fitted::{AggregateFit, LeftOut};
-pub use join::{Joined, join};
-pub use mediation::{Counts, Mediation, Mediators, Regressed};
-pub use operator::Operator;
-pub use smoothing::Smoothing;
-pub use sparse::{Approximation, SparseAggregateFit, SparseAggregateProcess};
-pub use tune::{Conventions, Tuned, Tuning};
+pub use aggregate_data::Aggregates;
+pub use aggregate_fit::{AggregateFit, LeaveOneOut};
+pub use count_gp::{CountFit, CountProcess, Family, TunedCounts, count_inducing_points};
+pub use exact_gp::AggregateGaussianProcess;
+pub use join_tables::{BagJoin, join};
+pub use kernel_smoother::BagSmoother;
+pub use mediation::{BagWeighting, Mediation, MediationTarget, Mediators};
+pub use observation_operator::ObservationOperator;
+pub use row_bags::{Bags, TargetUnit};
+pub use sparse_gp::{Approximation, SparseAggregateFit, SparseAggregateProcess};
+pub use tuning::{Conventions, TunedAggregate, Tuning};

@@ -10,12 +10,12 @@ use super::rule::Node;
 use crate::simd::{Lanes, Simd};
 
 /// Up to this power coefficients are shared.
-pub(super) const SHARED: usize = 4;
+pub(super) const MAX_SHARED_POWER: usize = 4;
 
 /// What `Σ_k |C_k| Σ_j |δ_j|^k` is at most relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes
 /// every h at most 1, and with the terms of κ' added up without their signs it is `p! Σ_k 2^k κ_k' / k!`; or
 /// half of the same for pairs, if that is more.
-pub(super) const SPREAD: [f64; SHARED] = [2.0, 8.0, 44.0, 352.0];
+pub(super) const COEFFICIENT_BOUNDS: [f64; MAX_SHARED_POWER] = [2.0, 8.0, 44.0, 352.0];
 
 /// `c_1 x + c_2 x² + …`.
 #[inline(always)]
@@ -29,7 +29,7 @@ fn horner<V: Simd>(coefficients: &[Lanes], x: Lanes) -> Lanes {
 
 /// Adds the values, and pairs, of one game with a small power, times its weight.
 #[inline(always)]
-pub(super) fn shared<V: Simd, const P: usize>(
+pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
     (constant, present, absent): (f64, &[Lanes], &[Lanes]),
     weight: f64,
     nodes: &[Node],
@@ -38,7 +38,7 @@ pub(super) fn shared<V: Simd, const P: usize>(
 ) {
     let number = Lanes::splat;
     // Σ v + c, and Σ δ^k.
-    let (mut base, mut sums) = (number(constant), [Lanes::ZERO; SHARED + 1]);
+    let (mut base, mut sums) = (number(constant), [Lanes::ZERO; MAX_SHARED_POWER + 1]);
     for (u, v) in present.iter().zip(absent) {
         let delta = u.sub::<V>(*v);
         base = base.add::<V>(*v);
@@ -48,8 +48,8 @@ pub(super) fn shared<V: Simd, const P: usize>(
             power = power.mul::<V>(delta);
         }
     }
-    let mut single = [Lanes::ZERO; SHARED + 1];
-    let mut double = [[Lanes::ZERO; SHARED + 1]; SHARED + 1];
+    let mut single = [Lanes::ZERO; MAX_SHARED_POWER + 1];
+    let mut double = [[Lanes::ZERO; MAX_SHARED_POWER + 1]; MAX_SHARED_POWER + 1];
     let factorial = (1..=P).map(|k| k as f64).product::<f64>() * weight;
     for node in nodes {
         let (t, s) = (node.t, node.s);
@@ -57,12 +57,12 @@ pub(super) fn shared<V: Simd, const P: usize>(
         // Cumulants over (k-1)!, and their derivatives over k!.
         let cumulants = [0.0, 0.0, both, 0.5 * both * apart, 0.0];
         let slopes = [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * both) / 6.0, apart * (1.0 - 12.0 * both) / 24.0];
-        let mut e = [Lanes::ZERO; SHARED + 1];
+        let mut e = [Lanes::ZERO; MAX_SHARED_POWER + 1];
         e[1] = if P > 1 { sums[1].fma::<V>(number(t), base) } else { base };
         for k in 2..P {
             e[k] = sums[k].mul::<V>(number(cumulants[k]));
         }
-        let mut h = [Lanes::ONE; SHARED + 1];
+        let mut h = [Lanes::ONE; MAX_SHARED_POWER + 1];
         for m in 1..P {
             let mut all = Lanes::ZERO;
             for k in 1..=m {
@@ -89,9 +89,9 @@ pub(super) fn shared<V: Simd, const P: usize>(
         let mut rest = of_pairs.iter_mut();
         for j in 0..players {
             let delta = present[j].sub::<V>(absent[j]);
-            let mut own = [Lanes::ZERO; SHARED];
+            let mut own = [Lanes::ZERO; MAX_SHARED_POWER];
             for m in 1..P {
-                let column: [Lanes; SHARED] = std::array::from_fn(|k| double[k + 1][m]);
+                let column: [Lanes; MAX_SHARED_POWER] = std::array::from_fn(|k| double[k + 1][m]);
                 own[m - 1] = horner::<V>(&column[..P - m], delta);
             }
             for l in j + 1..players {

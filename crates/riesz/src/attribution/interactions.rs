@@ -9,13 +9,13 @@
 
 use std::ops::Range;
 
-use super::averages::{Averages, Rules, Shared};
-use super::block::Block;
-use super::gram::{Ratios, WIDE};
-use super::powers::{Asked, Found};
-use super::product::{Powers, Reading, Terms, Weighed};
-use super::quadrature::{Engine, Run};
-use super::set_errors::Errors;
+use super::factor_block::FactorBlock;
+use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
+use super::polynomial_games::{PowerRequest, PowerResult};
+use super::product::{PowerTerms, ProductTerms, ScaledTerms, TermAccumulator};
+use super::quadrature::{QuadratureEngine, TermBatch};
+use super::set_error_bounds::SetErrorBounds;
+use super::set_products::{FactorRatios, SAMPLE_CAPACITY};
 use super::sets::Sets;
 use crate::simd::{Lanes, Plain};
 
@@ -24,29 +24,29 @@ pub(super) const SMALLEST: f64 = 1e-6;
 
 /// The interactions of all sets in every row, for each output.
 pub(crate) struct Interactions<'a> {
-    rules: Rules<'a>,
+    rules: RuleCache<'a>,
     sets: &'a Sets,
     outputs: usize,
     /// Rows × outputs × sets.
     pub(crate) indices: Vec<f64>,
     /// By row and output.
-    pub(crate) errors: Errors,
-    ratios: Ratios,
-    weighed: Weighed,
+    pub(crate) errors: SetErrorBounds,
+    ratios: FactorRatios,
+    weighed: ScaledTerms,
     /// Where the sets of the players of a power stand.
     places: Vec<usize>,
 }
 
 impl<'a> Interactions<'a> {
-    pub(crate) fn new(averages: &'a Averages, sets: &'a Sets, outputs: usize) -> Self {
-        let (indices, rules, ratios) = (Vec::new(), Rules::new(averages), Ratios::default());
-        let (weighed, places) = (Weighed::default(), Vec::new());
-        let errors = Errors::new(0, sets.order());
+    pub(crate) fn new(averages: &'a SizeWeightings, sets: &'a Sets, outputs: usize) -> Self {
+        let (indices, rules, ratios) = (Vec::new(), RuleCache::new(averages), FactorRatios::default());
+        let (weighed, places) = (ScaledTerms::default(), Vec::new());
+        let errors = SetErrorBounds::new(0, sets.order());
         Self { rules, sets, outputs, indices, errors, ratios, weighed, places }
     }
 
     /// Adds what has been gathered to the values of a row.
-    fn flush(&mut self, row: usize, owners: &[usize], active: &[u32], engine: &Engine) {
+    fn flush(&mut self, row: usize, owners: &[usize], active: &[u32], engine: &QuadratureEngine) {
         if self.ratios.is_empty() {
             return;
         }
@@ -62,7 +62,7 @@ impl<'a> Interactions<'a> {
     fn drift(&mut self, games: Range<usize>) {
         let count = self.sets.len();
         for g in games {
-            self.errors.add_drift(g, &self.indices[g * count..][..count], self.sets);
+            self.errors.add_rounding(g, &self.indices[g * count..][..count], self.sets);
         }
     }
 
@@ -71,9 +71,9 @@ impl<'a> Interactions<'a> {
         &mut self,
         row: usize,
         owners: &[usize],
-        run: &Run<'_>,
-        block: &Block,
-        node: &Shared,
+        run: &TermBatch<'_>,
+        block: &FactorBlock,
+        node: &SharedNode,
         coef: &[Lanes],
     ) {
         let count = run.players;
@@ -84,7 +84,7 @@ impl<'a> Interactions<'a> {
         let (sets, indices) = (self.sets, &mut self.indices);
         let mut add = |set: &[usize], value: Lanes| {
             let players: Vec<usize> = set.iter().map(|&l| owners[run.active[l] as usize]).collect();
-            let at = sets.place(&players);
+            let at = sets.index_of(&players);
             for (o, coef) in coef.iter().enumerate() {
                 let own = value.mul::<Plain>(*coef).mul::<Plain>(Lanes::splat(node.weights[set.len() - 1]));
                 indices[(games + o) * sets.len() + at] += own.sum();
@@ -124,7 +124,7 @@ fn descend(
     }
 }
 
-impl Reading for Interactions<'_> {
+impl TermAccumulator for Interactions<'_> {
     /// Tiles of the same rows add up.
     fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         let games = rows.len() * self.outputs;
@@ -132,13 +132,13 @@ impl Reading for Interactions<'_> {
         self.errors.resize(games);
     }
 
-    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
-        let Terms { row, players: owners, run, coef, .. } = *terms;
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+        let ProductTerms { row, players: owners, run, coef, .. } = *terms;
         let (games, order) = (row * self.outputs, self.sets.order());
         if owners.is_empty() {
             // A constant adds nothing, and is rounded like any other term.
             for (o, size) in terms.constants().enumerate() {
-                self.errors.add_ends(games + o, f64::EPSILON * run.rounding.units * size);
+                self.errors.add_end_errors(games + o, f64::EPSILON * run.rounding.units * size);
             }
             return;
         }
@@ -147,10 +147,10 @@ impl Reading for Interactions<'_> {
         let active = &run.active[..run.players];
         let choices = self.rules.averages().choices(run.players);
         self.ratios.resize(active.len(), order);
-        let mut block = Block::default();
+        let mut block = FactorBlock::default();
         for at in 0..run.weights.len() {
             let found = engine.block(&run, at, &choices, &mut block);
-            let symmetric = block.symmetric(order);
+            let symmetric = block.elementary_symmetric(order);
             for (o, coef) in coef.iter().enumerate() {
                 let error = coef[at].map2(found.error, |c, e| c.abs() * e);
                 self.errors.add_block(games + o, error, &symmetric, &self.rules.averages().heights);
@@ -159,7 +159,7 @@ impl Reading for Interactions<'_> {
             let rule = self.rules.at(&found.choice);
             self.ratios.begin(&own);
             for node in rule.iter() {
-                if self.ratios.len() == WIDE {
+                if self.ratios.len() == SAMPLE_CAPACITY {
                     self.flush(row, owners, active, engine);
                     self.ratios.begin(&own);
                 }
@@ -173,17 +173,17 @@ impl Reading for Interactions<'_> {
         self.weighed = weighed;
     }
 
-    fn asked(&mut self, _players: &[usize]) -> Asked<'_> {
-        Asked::Sets(self.rules.averages())
+    fn asked(&mut self, _players: &[usize]) -> PowerRequest<'_> {
+        PowerRequest::Sets(self.rules.averages())
     }
 
-    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
         let (games, count) = (powers.row * self.outputs, self.sets.len());
         if block == 0 {
             self.places.clear();
-            Sets::new(powers.players.len(), self.sets.order()).each(|set| {
+            Sets::new(powers.players.len(), self.sets.order()).for_each(|set| {
                 let players: Vec<usize> = set.iter().map(|&k| powers.players[k]).collect();
-                self.places.push(self.sets.place(&players));
+                self.places.push(self.sets.index_of(&players));
             });
         }
         for (o, coef) in powers.coef.iter().enumerate() {
@@ -199,6 +199,6 @@ impl Reading for Interactions<'_> {
 
     /// What is kept until all is read are numbers alone.
     fn end(&mut self) {
-        (self.ratios, self.weighed) = (Ratios::default(), Weighed::default());
+        (self.ratios, self.weighed) = (FactorRatios::default(), ScaledTerms::default());
     }
 }

@@ -20,16 +20,17 @@ fn recurrence(count: usize, a: f64, b: f64) -> Vec<[TwoFloat; 2]> {
         let (now, k1) = (k + k + sum, k + one);
         let next = now + one + one;
         // At k = 0 a factor of a + b would be divided by itself.
-        let shift = if k == 0.0 { quotient(b - a, next) } else { quotient(b * b - a * a, now * next) };
-        let last = if k == 0.0 { one } else { quotient(k1 + sum, next - one) };
-        (shift, quotient(k1 * (k1 + a) * (k1 + b) * last * 4.0, next * next * (next + one)))
+        let shift =
+            if k == 0.0 { twofloat_div(b - a, next) } else { twofloat_div(b * b - a * a, now * next) };
+        let last = if k == 0.0 { one } else { twofloat_div(k1 + sum, next - one) };
+        (shift, twofloat_div(k1 * (k1 + a) * (k1 + b) * last * 4.0, next * next * (next + one)))
     };
     (0..count).map(at).map(|(shift, square)| [shift, square.sqrt()]).collect()
 }
 
 /// `a / b` by long division: that of twofloat 0.8.4 has half of the digits only (it takes `1 - b (1/b)` of
 /// rounded numbers).
-fn quotient(a: TwoFloat, b: TwoFloat) -> TwoFloat {
+fn twofloat_div(a: TwoFloat, b: TwoFloat) -> TwoFloat {
     let first = a.hi() / b.hi();
     let rest = a - b * first;
     let second = rest.hi() / b.hi();
@@ -44,12 +45,12 @@ fn newton(recurrence: &[[TwoFloat; 2]], x: TwoFloat) -> (TwoFloat, TwoFloat) {
     let (mut value, mut slope, mut squares) = (TwoFloat::from(1.0), zero, zero);
     for [shift, root] in recurrence {
         squares += value * value;
-        let next = quotient((x - *shift) * value - root_before * before, *root);
-        let slope_next = quotient(value + (x - *shift) * slope - root_before * slope_before, *root);
+        let next = twofloat_div((x - *shift) * value - root_before * before, *root);
+        let slope_next = twofloat_div(value + (x - *shift) * slope - root_before * slope_before, *root);
         (before, slope_before, root_before) = (value, slope, *root);
         (value, slope) = (next, slope_next);
     }
-    (quotient(value, slope), squares)
+    (twofloat_div(value, slope), squares)
 }
 
 /// The nodes t in [0, 1], `1 - t` and the weights, which sum up to 1, of the rule with `m ≥ 1` nodes for the
@@ -74,8 +75,11 @@ pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
         }
         let (_, squares) = newton(&recurrence, x);
         // Where squares are larger than any double the weight is smaller.
-        let weight =
-            if squares.hi().is_finite() { f64::from(quotient(TwoFloat::from(1.0), squares)) } else { 0.0 };
+        let weight = if squares.hi().is_finite() {
+            f64::from(twofloat_div(TwoFloat::from(1.0), squares))
+        } else {
+            0.0
+        };
         let half = |v: TwoFloat| f64::from(v * 0.5);
         [half(x + 1.0), half(TwoFloat::from(1.0) - x), weight]
     };

@@ -4,12 +4,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::coalitions::{Coalition, CoalitionGame, Noise, Sample, Valued, solve_from};
-use super::observational::filling::{Filling, Known};
-use super::std_error::Range;
+use super::observational::filling::{Imputer, PreparedRow};
+use super::sampled_shapley::{
+    Coalition, CoalitionGame, CoalitionValues, SampleState, SamplingNoise, solve_from,
+};
+use super::std_error::ValueRange;
 use crate::error::{Error, Result};
-use crate::expansion::default_names;
 use crate::explanation::{Exactness, Explanation, Fact, Sampling};
+use crate::kernel_model::default_names;
 use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::random::{Random, SeedableRng, hash};
@@ -32,7 +34,7 @@ pub fn kernel_shap<E: From<Error>>(
     question: &Question,
     batch: usize,
 ) -> Result<Explanation, E> {
-    kernel_shap_from(f, rows, question, batch, &mut Sample::default(), &AtomicBool::new(false))
+    kernel_shap_from(f, rows, question, batch, &mut SampleState::default(), &AtomicBool::new(false))
 }
 
 /// As [`kernel_shap`], going on from the coalitions that an earlier call on the same rows valued, and leaving
@@ -48,30 +50,30 @@ pub fn kernel_shap_from<E: From<Error>>(
     rows: &Table,
     question: &Question,
     batch: usize,
-    sample: &mut Sample,
+    sample: &mut SampleState,
     stop: &AtomicBool,
 ) -> Result<Explanation, E> {
     question.index.of_coalitions()?;
     let columns = rows.columns();
     let (budget, groups) = (question.budget, &question.players_of(columns));
-    let filling = Filling::new(&question.game, columns, groups, stop)?;
-    let mut model = Asked { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
-    let at_reference = model.ask(filling.reference.rows.clone())?;
+    let filling = Imputer::new(&question.game, columns, groups, stop)?;
+    let mut model = CountingFunction { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
+    let at_reference = model.evaluate(filling.reference.rows.clone())?;
     let m = at_reference.cols();
     let weights = &filling.reference.weights;
     let base: Vec<f64> =
         (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
     let all: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
-    let predictions = if all.is_empty() { Matrix::zeros(0, m) } else { model.ask(all.clone())? };
+    let predictions = if all.is_empty() { Matrix::zeros(0, m) } else { model.evaluate(all.clone())? };
     // All answers enter: the base value is the mean of those at the reference rows, however small the others
     // are.
-    let references: Vec<Range> = (0..m).map(|o| Range::of(at_reference.column(o))).collect();
+    let references: Vec<ValueRange> = (0..m).map(|o| ValueRange::of(at_reference.column(o))).collect();
     let largest = predictions.data().iter().enumerate();
     let largest = largest.map(|(k, v)| references[k % m].largest().max(v.abs())).collect();
     let mut game = FunctionGame {
         model,
         filling: &filling,
-        rows: all.into_iter().map(|x| filling.know(x, stop)).collect::<Result<_>>()?,
+        rows: all.into_iter().map(|x| filling.prepare_row(x, stop)).collect::<Result<_>>()?,
         base: &base,
         predictions: &predictions,
         references,
@@ -121,7 +123,7 @@ pub fn kernel_shap_from<E: From<Error>>(
 }
 
 /// A function, and how often it was asked.
-struct Asked<'c, F> {
+struct CountingFunction<'c, F> {
     f: F,
     columns: &'c [Column],
     batch: usize,
@@ -129,9 +131,9 @@ struct Asked<'c, F> {
     outputs: Option<usize>,
 }
 
-impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> Asked<'_, F> {
+impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<'_, F> {
     /// The answers at some rows, however many.
-    fn ask(&mut self, rows: Vec<Vec<f64>>) -> Result<Matrix, E> {
+    fn evaluate(&mut self, rows: Vec<Vec<f64>>) -> Result<Matrix, E> {
         let mut all = Vec::new();
         let n = rows.len();
         for rows in rows.chunks(self.batch) {
@@ -149,13 +151,13 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> Asked<'_, F> {
 }
 
 struct FunctionGame<'a, F> {
-    model: Asked<'a, F>,
-    filling: &'a Filling,
-    rows: Vec<Known>,
+    model: CountingFunction<'a, F>,
+    filling: &'a Imputer,
+    rows: Vec<PreparedRow>,
     base: &'a [f64],
     predictions: &'a Matrix,
     /// By output, the answers at the reference rows.
-    references: Vec<Range>,
+    references: Vec<ValueRange>,
     /// By row and output, the largest answer.
     largest: Vec<f64>,
     /// By row and output, a bound on what the error of an embedding's weights does to a coalition's value.
@@ -171,18 +173,18 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         self.filling.groups.players().len()
     }
 
-    fn ends(&mut self) -> Result<[Vec<f64>; 2], E> {
+    fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2], E> {
         let nobody = self.rows.iter().flat_map(|_| self.base.iter().copied()).collect();
         Ok([nobody, self.predictions.data().to_vec()])
     }
 
-    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued, E> {
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues, E> {
         let (n, m) = (self.rows.len(), self.base.len());
         let mut values = Matrix::zeros(coalitions.len(), n * m);
         let mut variance = Matrix::zeros(coalitions.len(), n * m);
         // Where absent features are drawn: how often for each coalition, and the answers so far.
         let mut draws = None;
-        let mut answered: Vec<Range> = (0..n).flat_map(|_| self.references.iter().copied()).collect();
+        let mut answered: Vec<ValueRange> = (0..n).flat_map(|_| self.references.iter().copied()).collect();
         // Rows to ask about, for each of which coalition and row it stands, and its weight.
         let (mut asked, mut meant) = (Vec::new(), Vec::new());
         for (c, coalition) in coalitions.iter().enumerate() {
@@ -199,7 +201,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 if asked.len() < self.model.batch && !last {
                     continue;
                 }
-                let answers = self.model.ask(std::mem::take(&mut asked))?;
+                let answers = self.model.evaluate(std::mem::take(&mut asked))?;
                 let mut at = 0;
                 for (c, i, weights, error) in meant.drain(..) {
                     for o in 0..m {
@@ -215,7 +217,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                         self.weighing[i * m + o] = self.weighing[i * m + o].max(error * spread.sqrt());
                         if draws.is_some() {
                             let range = &mut answered[i * m + o];
-                            *range = range.and(Range::of(own.clone()));
+                            *range = range.and(ValueRange::of(own.clone()));
                             let k = weights.len() as f64;
                             let spread: f64 = own.map(|a| (a - value).powi(2)).sum();
                             variance[(c, i * m + o)] = spread / (k * (k - 1.0));
@@ -226,9 +228,10 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
             }
         }
         let noise = draws.map(|draws| {
-            let ends = [Range::lowest, Range::highest].map(|end| answered.iter().map(end).collect());
-            Noise { variance, draws, ends }
+            let ends =
+                [ValueRange::lowest, ValueRange::highest].map(|end| answered.iter().map(end).collect());
+            SamplingNoise { variance, draws, empty_and_grand_values: ends }
         });
-        Ok(Valued { values, noise })
+        Ok(CoalitionValues { values, noise })
     }
 }

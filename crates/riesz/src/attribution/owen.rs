@@ -8,17 +8,17 @@
 
 use std::ops::Range;
 
-use super::block::Block;
-use super::powers::{Asked, Found};
-use super::product::{Powers, Reading, Terms, Weighed};
-use super::quadrature::Engine;
-use super::rule::Measure;
+use super::factor_block::FactorBlock;
+use super::polynomial_games::{PowerRequest, PowerResult};
+use super::product::{PowerTerms, ProductTerms, ScaledTerms, TermAccumulator};
+use super::quadrature::QuadratureEngine;
+use super::rule::InclusionMeasure;
+use crate::coalition_structure::CoalitionTree;
 use crate::simd::{Lanes, Plain};
-use crate::unions::Tree;
 
 /// The value of every player in every row, for each output.
-pub(crate) struct Owen<'a> {
-    tree: &'a Tree,
+pub(crate) struct OwenValues<'a> {
+    tree: &'a CoalitionTree,
     players: usize,
     outputs: usize,
     /// Rows × outputs × players.
@@ -26,19 +26,19 @@ pub(crate) struct Owen<'a> {
     /// Rows × outputs: a bound on the error of each value, and of their sum.
     pub(crate) error: Vec<f64>,
     /// The tree of the factors that mattered last.
-    own: Option<Tree>,
+    own: Option<CoalitionTree>,
     of: Vec<usize>,
-    weighed: Weighed,
+    weighed: ScaledTerms,
 }
 
-impl<'a> Owen<'a> {
-    pub(crate) fn new(tree: &'a Tree, players: usize, outputs: usize) -> Self {
+impl<'a> OwenValues<'a> {
+    pub(crate) fn new(tree: &'a CoalitionTree, players: usize, outputs: usize) -> Self {
         let (values, error, of) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tree, players, outputs, values, error, own: None, of, weighed: Weighed::default() }
+        Self { tree, players, outputs, values, error, own: None, of, weighed: ScaledTerms::default() }
     }
 
     /// To the players that matter.
-    fn restrict(&mut self, active: &[usize]) {
+    fn restrict_to_active(&mut self, active: &[usize]) {
         if self.of != active {
             self.own = self.tree.of(&|player| active.iter().position(|p| *p == player));
             self.of = active.to_vec();
@@ -59,15 +59,15 @@ impl<'a> Owen<'a> {
     }
 }
 
-impl Reading for Owen<'_> {
+impl TermAccumulator for OwenValues<'_> {
     /// Tiles of the same rows add up.
     fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         self.values.resize(rows.len() * self.outputs * self.players, 0.0);
         self.error.resize(rows.len() * self.outputs, 0.0);
     }
 
-    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
-        let Terms { row, players: owners, run, coef, .. } = *terms;
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+        let ProductTerms { row, players: owners, run, coef, .. } = *terms;
         let first = row * self.outputs;
         if owners.is_empty() {
             // A constant adds nothing, and is rounded like any other term.
@@ -79,9 +79,9 @@ impl Reading for Owen<'_> {
         let mut weighed = std::mem::take(&mut self.weighed);
         let (run, coef) = weighed.fold(run, coef);
         let active: Vec<usize> = run.active[..run.players].iter().map(|&k| owners[k as usize]).collect();
-        self.restrict(&active);
-        let choices = Measure::Lebesgue.choices(run.players);
-        let (mut block, mut found) = (Block::default(), vec![Lanes::ZERO; active.len()]);
+        self.restrict_to_active(&active);
+        let choices = InclusionMeasure::Lebesgue.choices(run.players);
+        let (mut block, mut found) = (FactorBlock::default(), vec![Lanes::ZERO; active.len()]);
         for at in 0..run.weights.len() {
             let known = engine.block(&run, at, &choices, &mut block);
             // Where nobody's factor matters the prediction and the base value are rounded all the same.
@@ -97,12 +97,12 @@ impl Reading for Owen<'_> {
         self.weighed = weighed;
     }
 
-    fn asked(&mut self, players: &[usize]) -> Asked<'_> {
-        self.restrict(players);
-        self.own.as_ref().map_or(Asked::Values, Asked::Unions)
+    fn asked(&mut self, players: &[usize]) -> PowerRequest<'_> {
+        self.restrict_to_active(players);
+        self.own.as_ref().map_or(PowerRequest::Values, PowerRequest::Unions)
     }
 
-    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
         for (o, coef) in powers.coef.iter().enumerate() {
             let game = powers.row * self.outputs + o;
             self.add(game, powers.players, coef[block], found.values, found.error);
@@ -111,29 +111,29 @@ impl Reading for Owen<'_> {
 }
 
 /// Present and absent product of a part of the tree.
-fn sides(tree: &Tree, block: &Block) -> [Lanes; 2] {
+fn part_products(tree: &CoalitionTree, block: &FactorBlock) -> [Lanes; 2] {
     match tree {
-        Tree::Player(k) => [block.a[*k], block.b[*k]],
-        Tree::Union(members) => members.iter().fold([Lanes::ONE; 2], |all, member| {
-            let own = sides(member, block);
+        CoalitionTree::Player(k) => [block.a[*k], block.b[*k]],
+        CoalitionTree::CoalitionStructure(members) => members.iter().fold([Lanes::ONE; 2], |all, member| {
+            let own = part_products(member, block);
             [all[0].mul::<Plain>(own[0]), all[1].mul::<Plain>(own[1])]
         }),
     }
 }
 
 /// The values of the players of a part, where the rest is worth `weight`.
-fn value(tree: &Tree, weight: Lanes, block: &Block, out: &mut [Lanes]) {
+fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [Lanes]) {
     let members = match tree {
-        Tree::Player(k) => {
+        CoalitionTree::Player(k) => {
             out[*k] = weight.mul::<Plain>(block.a[*k].sub::<Plain>(block.b[*k]));
             return;
         }
-        Tree::Union(members) => members,
+        CoalitionTree::CoalitionStructure(members) => members,
     };
-    let sides: Vec<[Lanes; 2]> = members.iter().map(|member| sides(member, block)).collect();
+    let sides: Vec<[Lanes; 2]> = members.iter().map(|member| part_products(member, block)).collect();
     let mut rest = vec![Lanes::ZERO; members.len()];
     let (mut mixed, mut before) = (Vec::new(), Vec::new());
-    let lebesgue = Measure::Lebesgue;
+    let lebesgue = InclusionMeasure::Lebesgue;
     for node in lebesgue.rule(members.len().div_ceil(2)) {
         let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
         mixed.clear();

@@ -6,29 +6,29 @@
 //! differ. It is made for values ± 1.96 of them to hold the truth about 95 times in 100 or more
 //! (`std_error.rs`): as if three more orders had been drawn that are off as far as any two orders of one
 //! background row were apart, for any player. Few orders in all say too little even so: they are at least 16,
-//! of background rows of equal weight together ([`orders`]). Where all coalitions take little more, they are
-//! valued instead, and values are exact.
+//! of background rows of equal weight together ([`permutations_per_row`]). Where all coalitions take little
+//! more, they are valued instead, and values are exact.
 //!
 //! Source: Castro, Gómez and Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order
 //! and its reverse).
 
-use super::coalitions::Budget;
 use super::kernel_shap::kernel_shap;
-use super::std_error::{Range, Variance};
+use super::sampled_shapley::Budget;
+use super::std_error::{ValueRange, Variance};
 use crate::error::{Error, Result};
-use crate::expansion::default_names;
 use crate::explanation::{Exactness, Explanation, Sampling};
-use crate::game::{Game, Reference};
+use crate::game::{Game, ReferenceRows};
+use crate::kernel_model::default_names;
 use crate::linalg::Matrix;
-use crate::question::{Estimator, Question};
+use crate::question::{Question, ValueEstimator};
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
-use crate::table::{Column, Groups, Table};
+use crate::table::{Column, Players, Table};
 
 /// Rows that the model is asked about at once.
 const BATCH: usize = 8192;
 
 /// The fewest orders in all, weighed as the background rows are.
-const FEWEST: f64 = 16.0;
+const MIN_ORDERS: f64 = 16.0;
 
 /// How many orders each background row gets, for rows with these columns; `None` if values are exact, because
 /// all coalitions take no more than 5/4 of the evaluations of the orders. More than asked for are taken if
@@ -37,13 +37,17 @@ const FEWEST: f64 = 16.0;
 /// # Errors
 /// [`Error::Parameter`] for another game or estimator, and for fewer than two orders; what is wrong with the
 /// background.
-pub fn orders(question: &Question, columns: &[Column]) -> Result<Option<usize>> {
-    let reference = Reference::new(&question.game.function_background()?, columns)?;
-    orders_along(question, columns, &reference)
+pub fn permutations_per_row(question: &Question, columns: &[Column]) -> Result<Option<usize>> {
+    let reference = ReferenceRows::new(&question.game.function_background()?, columns)?;
+    orders_for_rows(question, columns, &reference)
 }
 
-fn orders_along(question: &Question, columns: &[Column], reference: &Reference) -> Result<Option<usize>> {
-    let (false, Estimator::Permutation { per_reference }) =
+fn orders_for_rows(
+    question: &Question,
+    columns: &[Column],
+    reference: &ReferenceRows,
+) -> Result<Option<usize>> {
+    let (false, ValueEstimator::Permutation { per_reference }) =
         (matches!(question.game, Game::Observational { .. }), question.estimator)
     else {
         let allowed = "permutations estimate the interventional and the baseline game";
@@ -54,14 +58,15 @@ fn orders_along(question: &Question, columns: &[Column], reference: &Reference) 
         return Err(Error::parameter("permutations", per_reference, allowed));
     }
     // Equal weights do not add up to 1 to the last bit.
-    let orders = per_reference.max((FEWEST * concentration(reference) * (1.0 - 1e-9)).ceil() as usize);
+    let orders =
+        per_reference.max((MIN_ORDERS * inverse_effective_size(reference) * (1.0 - 1e-9)).ceil() as usize);
     let players = question.players_of(columns).players().len();
     Ok((2.0 * all_coalitions(players) > 5.0 * orders as f64 * players.saturating_sub(1) as f64)
         .then_some(orders))
 }
 
 /// `Σ w²`: one over the number of background rows, if all count alike.
-fn concentration(reference: &Reference) -> f64 {
+fn inverse_effective_size(reference: &ReferenceRows) -> f64 {
     reference.weights.iter().map(|w| w * w).sum()
 }
 
@@ -77,10 +82,10 @@ fn all_coalitions(players: usize) -> f64 {
 ///
 /// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about
 /// `2 · orders · background rows · players`, see
-/// [`orders`].
+/// [`permutations_per_row`].
 ///
 /// # Errors
-/// Those of `f` and of [`orders`];
+/// Those of `f` and of [`permutations_per_row`];
 /// [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with one row
 /// of outputs for each row it was asked about, and as many outputs each time.
 pub fn estimate<E: From<Error>>(
@@ -91,8 +96,8 @@ pub fn estimate<E: From<Error>>(
 ) -> Result<Explanation, E> {
     question.index.of_coalitions()?;
     let columns = rows.columns();
-    let reference = Reference::new(&question.game.function_background()?, columns)?;
-    let Some(orders) = orders_along(question, columns, &reference)? else {
+    let reference = ReferenceRows::new(&question.game.function_background()?, columns)?;
+    let Some(orders) = orders_for_rows(question, columns, &reference)? else {
         return enumerate(f, rows, first_row, question);
     };
     let (groups, seed) = (&question.players_of(columns), question.budget.seed);
@@ -118,7 +123,7 @@ pub fn estimate<E: From<Error>>(
     let units_at_once = (BATCH / (2 * between).max(1)).max(1);
     let total = reference.rows.len() * orders;
     // What one order more or less counts.
-    let share = concentration(&reference) / orders as f64;
+    let share = inverse_effective_size(&reference) / orders as f64;
     let heaviest = reference.weights.iter().copied().fold(0.0, f64::max);
     for i in 0..rows.rows() {
         let x = rows.row(i);
@@ -128,12 +133,12 @@ pub fn estimate<E: From<Error>>(
         // what they lie.
         let mut sum = vec![0.0; m * p];
         let mut square = vec![0.0; m * p];
-        let mut ranges = vec![Range::EMPTY; m * p];
+        let mut ranges = vec![ValueRange::EMPTY; m * p];
         let (mut values, mut variances) = (vec![0.0; m * p], vec![Variance::default(); m * p]);
         // By output: the answers, and by the background row's weight the largest difference between two of
         // its orders, and the largest contribution.
-        let mut answered: Vec<Range> =
-            (0..m).map(|o| Range::of(at_background.column(o)).with(predictions[(i, o)])).collect();
+        let mut answered: Vec<ValueRange> =
+            (0..m).map(|o| ValueRange::of(at_background.column(o)).with(predictions[(i, o)])).collect();
         let mut apart = vec![[0.0_f64; 2]; m];
         for start in (0..total).step_by(units_at_once) {
             let units: Vec<(usize, Vec<usize>)> = (start..total.min(start + units_at_once))
@@ -145,7 +150,7 @@ pub fn estimate<E: From<Error>>(
                 .collect();
             let answers = match between {
                 0 => Matrix::zeros(0, m),
-                _ => ask(&mixtures(rows, &x, &reference, groups, &units)?)?,
+                _ => ask(&rows_along_order(rows, &x, &reference, groups, &units)?)?,
             };
             for (u, (b, order)) in units.iter().enumerate() {
                 let mut own = vec![0.0; m * p];
@@ -184,13 +189,13 @@ pub fn estimate<E: From<Error>>(
                     }
                     sum.fill(0.0);
                     square.fill(0.0);
-                    ranges.fill(Range::EMPTY);
+                    ranges.fill(ValueRange::EMPTY);
                 }
             }
         }
         all_values.extend(values);
         for (k, mut variance) in variances.into_iter().enumerate() {
-            variance.allow(share * answered[k / p].farthest(apart[k / p]));
+            variance.inflate(share * answered[k / p].max_deviation(apart[k / p]));
             std_error.push(variance.std_error());
         }
     }
@@ -227,11 +232,11 @@ fn enumerate<E: From<Error>>(
 }
 
 /// The mixtures that orders and their reverses pass on the way from their background row to `x`.
-fn mixtures(
+fn rows_along_order(
     rows: &Table,
     x: &[f64],
-    reference: &Reference,
-    groups: &Groups,
+    reference: &ReferenceRows,
+    groups: &Players,
     units: &[(usize, Vec<usize>)],
 ) -> Result<Table> {
     let (d, p) = (rows.width(), groups.players().len());

@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use super::powers::{self, Asked, Found, Sums};
-use super::quadrature::{Engine, Run};
-use super::rule::Measure;
+use super::polynomial_games::{self, PowerRequest, PowerResult, RowSums};
+use super::quadrature::{QuadratureEngine, TermBatch};
+use super::rule::InclusionMeasure;
+use crate::control::RunControl;
 use crate::error::Result;
 use crate::simd::{Isa, LANES, Lanes, Plain};
-use crate::stop::Watch;
 
 /// A game that is a sum of products with one factor a player, or several such games: one a row.
 pub(crate) trait ProductGame: Sync {
@@ -23,11 +23,11 @@ pub(crate) trait ProductGame: Sync {
     fn parts(&self) -> usize;
 
     /// Hands over the terms of a part: tiles that are begun and ended, some rows by some points each.
-    fn terms(&self, part: usize, memory: &mut Self::Memory, reader: &mut Reader<'_>) -> Result<()>;
+    fn terms(&self, part: usize, memory: &mut Self::Memory, reader: &mut TermSink<'_>) -> Result<()>;
 }
 
 /// Terms of one row at consecutive points.
-pub(crate) struct Terms<'a> {
+pub(crate) struct ProductTerms<'a> {
     /// The row within the tile.
     pub(crate) row: usize,
     /// The first point within the tile; the terms fill whole lanes.
@@ -35,14 +35,14 @@ pub(crate) struct Terms<'a> {
     /// The player of each factor, ascending; nobody's for a constant.
     pub(crate) players: &'a [usize],
     /// The terms without their coefficients.
-    pub(crate) run: Run<'a>,
+    pub(crate) run: TermBatch<'a>,
     /// By output, the points' coefficients.
     pub(crate) coef: &'a [Vec<Lanes>],
     /// Whether a sum ends here: what follows is of another row, or of factors of other players.
     pub(crate) last: bool,
 }
 
-impl Terms<'_> {
+impl ProductTerms<'_> {
     /// By output, the size of terms without factors.
     pub(crate) fn constants(&self) -> impl Iterator<Item = f64> {
         let weight = self.run.weights.first().map_or(0.0, |w| w.0[0].abs());
@@ -52,39 +52,39 @@ impl Terms<'_> {
 }
 
 /// Terms of one row at consecutive points that are [powers](super::powers).
-pub(crate) struct Powers<'a> {
+pub(crate) struct PowerTerms<'a> {
     /// The row within the tile.
     pub(crate) row: usize,
     /// The first point within the tile.
     pub(crate) point: usize,
     /// Whose sums they are, ascending.
     pub(crate) players: &'a [usize],
-    pub(crate) sums: Sums<'a>,
+    pub(crate) sums: RowSums<'a>,
     /// By output, the points' coefficients.
     pub(crate) coef: &'a [Vec<Lanes>],
 }
 
-impl Powers<'_> {
+impl PowerTerms<'_> {
     pub(crate) fn blocks(&self) -> usize {
         self.sums.len / LANES
     }
 }
 
 /// What is asked of a product game.
-pub(crate) trait Reading: Send {
+pub(crate) trait TermAccumulator: Send {
     /// Terms of these rows and points follow.
     fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>);
 
     /// Takes in some terms.
-    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine);
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine);
 
     /// What is asked of powers of these players' sums.
-    fn asked(&mut self, _players: &[usize]) -> Asked<'_> {
-        Asked::Values
+    fn asked(&mut self, _players: &[usize]) -> PowerRequest<'_> {
+        PowerRequest::Values
     }
 
     /// Takes in what powers make of a block of points; blocks come in order. For games that hand over powers.
-    fn take(&mut self, _powers: &Powers<'_>, _block: usize, _found: &Found<'_>) {
+    fn take(&mut self, _powers: &PowerTerms<'_>, _block: usize, _found: &PowerResult<'_>) {
         debug_assert!(false, "a game whose terms are products handed over powers");
     }
 
@@ -93,14 +93,14 @@ pub(crate) trait Reading: Send {
 }
 
 /// Takes terms in.
-pub(crate) struct Reader<'r> {
-    engine: &'r mut Engine,
-    powers: &'r mut powers::Engine,
-    reading: &'r mut dyn Reading,
-    watch: Watch<'r>,
+pub(crate) struct TermSink<'r> {
+    engine: &'r mut QuadratureEngine,
+    powers: &'r mut polynomial_games::PowerEngine,
+    reading: &'r mut dyn TermAccumulator,
+    watch: RunControl<'r>,
 }
 
-impl Reader<'_> {
+impl TermSink<'_> {
     /// See [`Reading::begin`].
     pub(crate) fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>) {
         self.reading.begin(rows, points);
@@ -110,8 +110,8 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub(crate) fn read(&mut self, terms: &Terms<'_>) -> Result<()> {
-        self.watch.check()?;
+    pub(crate) fn read(&mut self, terms: &ProductTerms<'_>) -> Result<()> {
+        self.watch.check_cancelled()?;
         self.reading.read(terms, self.engine);
         Ok(())
     }
@@ -120,9 +120,9 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub(crate) fn powers(&mut self, powers: &Powers<'_>) -> Result<()> {
+    pub(crate) fn powers(&mut self, powers: &PowerTerms<'_>) -> Result<()> {
         for block in 0..powers.blocks() {
-            self.watch.check()?;
+            self.watch.check_cancelled()?;
             let found = self.powers.run(&powers.sums, block, self.reading.asked(powers.players));
             self.reading.take(powers, block, &found);
         }
@@ -135,7 +135,7 @@ impl Reader<'_> {
     /// [`Error::Interrupted`].
     pub(crate) fn end(&mut self) -> Result<()> {
         self.reading.end();
-        self.watch.check()
+        self.watch.check_cancelled()
     }
 }
 
@@ -143,10 +143,10 @@ impl Reader<'_> {
 ///
 /// # Errors
 /// [`Error::Interrupted`] soon after `watch` says so.
-pub(crate) fn read<G: ProductGame, R: Reading>(
+pub(crate) fn read<G: ProductGame, R: TermAccumulator>(
     game: &G,
-    (isa, measure): (Isa, &Measure),
-    watch: Watch<'_>,
+    (isa, measure): (Isa, &InclusionMeasure),
+    watch: RunControl<'_>,
     new: impl Fn() -> R + Sync,
 ) -> Result<Vec<R>> {
     let idle = Mutex::new(Vec::new());
@@ -154,15 +154,15 @@ pub(crate) fn read<G: ProductGame, R: Reading>(
     let part = |part| {
         let kept = idle().pop();
         let fresh = || {
-            let powers = powers::Engine::new(isa, measure.clone());
-            (G::Memory::default(), Engine::new(isa, measure.clone()), powers)
+            let powers = polynomial_games::PowerEngine::new(isa, measure.clone());
+            (G::Memory::default(), QuadratureEngine::new(isa, measure.clone()), powers)
         };
         let (mut memory, mut engine, mut powers) = kept.unwrap_or_else(fresh);
         let mut reading = new();
-        let mut reader = Reader { engine: &mut engine, powers: &mut powers, reading: &mut reading, watch };
+        let mut reader = TermSink { engine: &mut engine, powers: &mut powers, reading: &mut reading, watch };
         game.terms(part, &mut memory, &mut reader)?;
         idle().push((memory, engine, powers));
-        watch.done();
+        watch.step();
         Ok(reading)
     };
     (0..game.parts()).into_par_iter().with_max_len(1).map(part).collect()
@@ -171,26 +171,26 @@ pub(crate) fn read<G: ProductGame, R: Reading>(
 /// Lanes that are kept from run to run.
 #[derive(Default)]
 struct Memory {
-    weighed: Weighed,
+    weighed: ScaledTerms,
     sums: Vec<Lanes>,
 }
 
 /// Weights with the coefficients of a single output.
 #[derive(Default)]
-pub(crate) struct Weighed {
+pub(crate) struct ScaledTerms {
     weights: Vec<Lanes>,
     sizes: Vec<Lanes>,
     ones: [Vec<Lanes>; 1],
 }
 
-impl Weighed {
+impl ScaledTerms {
     /// The run with a single output's coefficients within its weights, which may be far from 1 where their
     /// products are not; and what is left to multiply by, for each output.
     pub(crate) fn fold<'w>(
         &'w mut self,
-        run: Run<'w>,
+        run: TermBatch<'w>,
         coef: &'w [Vec<Lanes>],
-    ) -> (Run<'w>, &'w [Vec<Lanes>]) {
+    ) -> (TermBatch<'w>, &'w [Vec<Lanes>]) {
         let [own] = coef else { return (run, coef) };
         let Self { weights, sizes, ones } = self;
         weights.clear();
@@ -199,15 +199,16 @@ impl Weighed {
         let given = run.sizes.iter().copied().flatten().zip(own);
         sizes.extend(given.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())));
         ones[0].resize(weights.len(), Lanes::ONE);
-        (Run { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, ones)
+        (TermBatch { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, ones)
     }
 }
 
 /// Runs the engine on terms times the coefficients of each output. `add` is told the output, the place of an
-/// active factor and its values; `total` the output and what [`Totals`](super::quadrature::Totals) say of it.
-fn weigh(
-    engine: &mut Engine,
-    run: Run<'_>,
+/// active factor and its values; `total` the output and what [`BatchTotals`](super::quadrature::Totals) say
+/// of it.
+fn scale_terms(
+    engine: &mut QuadratureEngine,
+    run: TermBatch<'_>,
     coef: &[Vec<Lanes>],
     memory: &mut Memory,
     mut add: impl FnMut(usize, usize, Lanes),
@@ -236,7 +237,7 @@ fn weigh(
 }
 
 /// The value of every player in every row, for each output.
-pub(crate) struct Values {
+pub(crate) struct PlayerValues {
     players: usize,
     outputs: usize,
     /// Rows × outputs × players.
@@ -252,7 +253,7 @@ pub(crate) struct Values {
     memory: Memory,
 }
 
-impl Values {
+impl PlayerValues {
     pub(crate) fn new(players: usize, outputs: usize) -> Self {
         let (values, error, magnitude) = (Vec::new(), Vec::new(), Vec::new());
         let (lanes, drift, memory) = (Vec::new(), Vec::new(), Memory::default());
@@ -280,7 +281,7 @@ impl Values {
     }
 }
 
-impl Reading for Values {
+impl TermAccumulator for PlayerValues {
     /// Tiles of the same rows add up.
     fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         self.values.resize(rows.len() * self.outputs * self.players, 0.0);
@@ -288,8 +289,8 @@ impl Reading for Values {
         self.magnitude.resize(rows.len() * self.outputs, 0.0);
     }
 
-    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
-        let Terms { row, players, run, coef, .. } = *terms;
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+        let ProductTerms { row, players, run, coef, .. } = *terms;
         let (factors, first) = (players.len(), row * self.outputs);
         let Self { values, error, magnitude, lanes, drift, memory, .. } = self;
         if factors == 0 {
@@ -308,7 +309,7 @@ impl Reading for Values {
         // A sum that comes at once gives to the active players alone, who may be few.
         if terms.last && lanes.is_empty() && coef.len() == 1 {
             let add = |_, i: usize, value: Lanes| out[players[run.active[i] as usize]] += value.sum();
-            return weigh(engine, run, coef, memory, add, total);
+            return scale_terms(engine, run, coef, memory, add, total);
         }
         lanes.resize(self.outputs * factors, Lanes::ZERO);
         drift.resize(self.outputs, Lanes::ZERO);
@@ -316,11 +317,11 @@ impl Reading for Values {
             let sum = &mut lanes[o * factors + run.active[i] as usize];
             *sum = sum.add::<Plain>(value);
         };
-        weigh(engine, run, coef, memory, add, total);
+        scale_terms(engine, run, coef, memory, add, total);
         self.added(row, players, terms.last);
     }
 
-    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
         let (factors, first) = (powers.players.len(), powers.row * self.outputs);
         self.lanes.resize(self.outputs * factors, Lanes::ZERO);
         self.drift.resize(self.outputs, Lanes::ZERO);
@@ -343,7 +344,7 @@ impl Reading for Values {
 
 /// What each point, with a coefficient of 1, adds to the value of every player in every row.
 #[derive(Default)]
-pub(crate) struct Functionals {
+pub(crate) struct PlayerFunctionals {
     /// By player, the slot of its functionals; `None` for players that nobody asks about.
     slots: Vec<Option<usize>>,
     /// Slots × rows × points.
@@ -356,7 +357,7 @@ pub(crate) struct Functionals {
     points: usize,
 }
 
-impl Functionals {
+impl PlayerFunctionals {
     pub(crate) fn new(slots: Vec<Option<usize>>) -> Self {
         Self { slots, ..Self::default() }
     }
@@ -372,7 +373,7 @@ impl Functionals {
     }
 }
 
-impl Reading for Functionals {
+impl TermAccumulator for PlayerFunctionals {
     /// Each tile starts anew.
     fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>) {
         (self.rows, self.points) = (rows.len(), points.len());
@@ -383,7 +384,7 @@ impl Reading for Functionals {
         self.error.resize(self.rows * self.points, 0.0);
     }
 
-    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let active = &terms.run.active[..terms.run.players];
         for at in 0..terms.run.weights.len() {
             let totals = engine.run(terms.run.block(at));
@@ -400,7 +401,7 @@ impl Reading for Functionals {
         }
     }
 
-    fn take(&mut self, powers: &Powers<'_>, block: usize, found: &Found<'_>) {
+    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
         let (from, size) = (self.place(powers.row, powers.point) + block * LANES, self.size());
         for (&player, value) in powers.players.iter().zip(found.values) {
             let Some(slot) = self.slots[player] else { continue };

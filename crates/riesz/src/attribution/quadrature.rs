@@ -11,8 +11,8 @@
 //! four values follow from the moments. There is no division, so factors may be 0, and for factors of one
 //! sign there is no cancellation.
 
-use super::rule::{Choice, MASS, Measure, Node, TAU};
-use crate::kernel::rounding::TINY;
+use super::rule::{ERROR_TAU, InclusionMeasure, MASS, Node, RuleChoice};
+use crate::kernel::rounding_bounds::TINY;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// Largest number of nodes carried through the groups together.
@@ -30,8 +30,8 @@ pub(super) const LOWEST: f64 = 1e-100;
 pub(super) const HIGHEST: f64 = 1e300;
 /// However light its weight, a block may rise to this; and otherwise as much higher as its weight is heavier
 /// than the smallest.
-pub(super) const LIFT: f64 = 1e20;
-pub(super) const LIGHT: f64 = 1e-300;
+pub(super) const RESCALE_LIMIT: f64 = 1e20;
+pub(super) const MIN_WEIGHT: f64 = 1e-300;
 /// What is lost below the smallest normal number is more than this never, whatever multiplies it in a block
 /// that is not rescaled.
 pub(crate) const FLOOR: f64 = 1e-300;
@@ -41,7 +41,7 @@ pub(crate) const TINIEST: f64 = 1e-250;
 /// A run of rows of a product game, eight a block. `a` and `b` hold, for factor k, the rows at `k *
 /// stride..(k + 1) * stride`; after the last factor stands one more, all 1, as padding.
 #[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
+pub(crate) struct TermBatch<'a> {
     pub(crate) a: &'a [f64],
     /// `None` where every b is 1.
     pub(crate) b: Option<&'a [f64]>,
@@ -61,10 +61,10 @@ pub(crate) struct Run<'a> {
     /// What each factor can be off besides, absolutely; nobody by more than rounding's `tiny`.
     pub(crate) tinies: &'a [f64],
     /// What the bound must know of rounding outside the engine.
-    pub(crate) rounding: Rounding,
+    pub(crate) rounding: RoundingUnits,
 }
 
-impl<'a> Run<'a> {
+impl<'a> TermBatch<'a> {
     /// One of its blocks.
     pub(crate) fn block(self, at: usize) -> Self {
         let sizes = self.sizes.map(|sizes| &sizes[at..=at]);
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
 
 /// Block by block the products of the larger sizes of both sides, times the weights: [`Run::sizes`]. Without
 /// an absent side its factors are 1.
-pub(crate) fn tops(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], out: &mut Vec<Lanes>) {
+pub(crate) fn max_products(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], out: &mut Vec<Lanes>) {
     let len = weights.len() * LANES;
     out.clear();
     out.extend(weights.iter().map(|w| w.map2(Lanes::ZERO, |w, _| w.abs())));
@@ -97,7 +97,7 @@ pub(crate) fn tops(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], o
 /// game with some players present is off by as much, relative to M: of `Σ per_log · s_l exp(-Σ s_l)` no more
 /// is left than `per_log · (D + 1/e)`, where exp(-D) is M.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rounding {
+pub(crate) struct RoundingUnits {
     /// Of a game with some players present and one with others; and what else is rounded once for all values
     /// together.
     pub(crate) units: f64,
@@ -113,7 +113,7 @@ pub(crate) struct Rounding {
     pub(crate) floor: f64,
 }
 
-impl Rounding {
+impl RoundingUnits {
     /// Of factors that are all together off by so many units.
     pub(crate) fn new(units: f64, per_log: f64, width: usize) -> Self {
         // Predictions sum squares over all columns before they take an exponential.
@@ -124,7 +124,7 @@ impl Rounding {
 
 /// What is summed over a run, lane by lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Totals {
+pub(crate) struct BatchTotals {
     /// A bound on the error of each value, and of their sum; includes |w|.
     pub(crate) error: Lanes,
     /// A bound on |value of any coalition|; includes |w|.
@@ -132,9 +132,9 @@ pub(crate) struct Totals {
 }
 
 /// The engine with its memory.
-pub(crate) struct Engine {
+pub(crate) struct QuadratureEngine {
     pub(crate) isa: Isa,
-    measure: Measure,
+    measure: InclusionMeasure,
     groups: Vec<Group>,
     /// How many groups are held at a time.
     segment: usize,
@@ -189,21 +189,21 @@ impl Group {
     }
 }
 
-impl Engine {
-    pub(crate) fn new(isa: Isa, measure: Measure) -> Self {
+impl QuadratureEngine {
+    pub(crate) fn new(isa: Isa, measure: InclusionMeasure) -> Self {
         let (groups, prefixes, suffixes, values) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { isa, measure, groups, segment: SEGMENT, prefixes, suffixes, values }
     }
 
     /// Sums the values of a run into `self.values`, block by block in order.
-    pub(crate) fn run(&mut self, run: Run<'_>) -> Totals {
+    pub(crate) fn run(&mut self, run: TermBatch<'_>) -> BatchTotals {
         debug_assert!(run.active.len().is_multiple_of(4) && run.players <= run.active.len());
         let count = run.active.len() / 4;
         self.groups.resize(self.groups.len().max(count.min(self.segment)), Group::EMPTY);
         self.values.clear();
         self.values.resize(4 * count, Lanes::ZERO);
         let floor = Lanes::splat(run.rounding.floor * run.weights.len() as f64);
-        let mut totals = Totals { error: floor, magnitude: Lanes::ZERO };
+        let mut totals = BatchTotals { error: floor, magnitude: Lanes::ZERO };
         let mut at = 0;
         while at < run.weights.len() {
             // Stops at a block whose partial products leave the safe range.
@@ -218,7 +218,7 @@ impl Engine {
 
     /// Block `at` with each factor pair divided by its larger magnitude, for games whose products leave the
     /// range of doubles on the way although their values may not. Slow and rare.
-    fn rescaled(&mut self, run: &Run<'_>, at: usize, totals: &mut Totals) {
+    fn rescaled(&mut self, run: &TermBatch<'_>, at: usize, totals: &mut BatchTotals) {
         let players = run.players;
         let count = run.active.len();
         let mut sides = vec![1.0; 2 * count * LANES];
@@ -243,31 +243,33 @@ impl Engine {
                 if top == 0.0 {
                     mantissa[l] = 0.0;
                 } else if mantissa[l] != 0.0 {
-                    (mantissa[l], exponent[l]) = times((mantissa[l], exponent[l]), top);
+                    (mantissa[l], exponent[l]) = scaled_mul((mantissa[l], exponent[l]), top);
                 }
                 let (fraction, power, share) = more[l];
-                let (fraction, power) = times((fraction, power), top.max(tiny));
+                let (fraction, power) = scaled_mul((fraction, power), top.max(tiny));
                 let share = share + tiny / top.max(tiny);
                 more[l] = (fraction, power, share);
             }
         }
-        let rounding =
-            Rounding { decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)), ..run.rounding };
+        let rounding = RoundingUnits {
+            decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)),
+            ..run.rounding
+        };
         // Factors are divided, and their magnitudes multiplied.
-        let rounding = Rounding { units: rounding.units + 4.0 * players as f64, tiny: 0.0, ..rounding };
+        let rounding = RoundingUnits { units: rounding.units + 4.0 * players as f64, tiny: 0.0, ..rounding };
         let mut scale = Lanes::ZERO;
         for l in 0..LANES {
             let weight = run.weights[at].0[l];
-            scale.0[l] = times_power_of_two(weight * mantissa[l], exponent[l]);
+            scale.0[l] = ldexp(weight * mantissa[l], exponent[l]);
             let (fraction, power, share) = more[l];
             // `Π (top + tiny) - Π top`, of which more than a few shares are more than all there is.
             let lost = 4.0 * share.min(600.0).exp_m1();
-            totals.error.0[l] += times_power_of_two(weight.abs() * lost * fraction, power)
-                + times_power_of_two(run.rounding.floor * mantissa[l], exponent[l]);
+            totals.error.0[l] += ldexp(weight.abs() * lost * fraction, power)
+                + ldexp(run.rounding.floor * mantissa[l], exponent[l]);
         }
         let (weights, sizes) = (&[scale], run.sizes.map(|sizes| &sizes[at..=at]));
         let (b, tinies) = (Some(&*b), &[][..]);
-        let inner = Run {
+        let inner = TermBatch {
             a,
             b,
             stride: LANES,
@@ -287,21 +289,27 @@ impl Engine {
 dispatch! {
     /// Works through the blocks from `from` on; returns the first that it could not do, or the number of
     /// blocks. With `wide` it does them all, by the exact rule where the spread is too large.
-    fn blocks(run: &Run<'_>, from: usize, wide: bool, engine: &mut Engine, totals: &mut Totals) -> usize = body::<V>
+    fn blocks(run: &TermBatch<'_>, from: usize, wide: bool, engine: &mut QuadratureEngine, totals: &mut BatchTotals) -> usize = body::<V>
 }
 
 #[inline(always)]
-fn body<V: Simd>(run: &Run<'_>, from: usize, wide: bool, engine: &mut Engine, totals: &mut Totals) -> usize {
+fn body<V: Simd>(
+    run: &TermBatch<'_>,
+    from: usize,
+    wide: bool,
+    engine: &mut QuadratureEngine,
+    totals: &mut BatchTotals,
+) -> usize {
     match run.b {
-        None => sides::<V, true>(run, from, wide, engine, totals),
-        Some(_) => sides::<V, false>(run, from, wide, engine, totals),
+        None => two_pass_products::<V, true>(run, from, wide, engine, totals),
+        Some(_) => two_pass_products::<V, false>(run, from, wide, engine, totals),
     }
 }
 
 /// The factors of one group.
 #[inline(always)]
 fn load_group<const ONES: bool>(
-    run: &Run<'_>,
+    run: &TermBatch<'_>,
     offset: usize,
     members: &[u32; 4],
 ) -> ([Lanes; 4], [Lanes; 4]) {
@@ -327,21 +335,21 @@ fn pair<V: Simd, const ONES: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
 
 /// See [`blocks`]; with `ONES` every b is 1.
 #[inline(always)]
-fn sides<V: Simd, const ONES: bool>(
-    run: &Run<'_>,
+fn two_pass_products<V: Simd, const ONES: bool>(
+    run: &TermBatch<'_>,
     from: usize,
     wide: bool,
-    engine: &mut Engine,
-    totals: &mut Totals,
+    engine: &mut QuadratureEngine,
+    totals: &mut BatchTotals,
 ) -> usize {
     let (members, _) = run.active.as_chunks::<4>();
-    let Engine { groups, values, measure, segment, prefixes, suffixes, .. } = engine;
+    let QuadratureEngine { groups, values, measure, segment, prefixes, suffixes, .. } = engine;
     let whole = members.len() <= *segment;
     let groups = &mut groups[..members.len().min(*segment)];
     let (sums, _) = values.as_chunks_mut::<4>();
     let choices = measure.choices(run.players);
     let plain = run.rounding.tiny <= TINIEST;
-    let errors = Errors::of(run);
+    let errors = ErrorBounds::of(run);
     for at in from..run.weights.len() {
         let offset = run.offset + at * LANES;
         let weight = run.weights[at];
@@ -362,14 +370,14 @@ fn sides<V: Simd, const ONES: bool>(
                 if !ONES {
                     small = small.mul::<V>(V::min(Lanes::ONE, top));
                 }
-                spread = spread.mul::<V>(gap.fma::<V>(Lanes::splat(TAU), top));
+                spread = spread.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
             }
             highest = V::max(highest, spread);
         }
         let heavy = V::abs(weight);
         let most = V::max(
-            Lanes::splat(LIFT),
-            V::min(heavy.mul::<V>(Lanes::splat(1.0 / LIGHT)), Lanes::splat(HIGHEST)),
+            Lanes::splat(RESCALE_LIMIT),
+            V::min(heavy.mul::<V>(Lanes::splat(1.0 / MIN_WEIGHT)), Lanes::splat(HIGHEST)),
         );
         let mut safe = plain;
         for l in 0..LANES {
@@ -410,7 +418,7 @@ fn sides<V: Simd, const ONES: bool>(
             }
         }
 
-        let decay = if ONES { 0.0 } else { falls(small.smallest()) };
+        let decay = if ONES { 0.0 } else { neg_log_bound(small.smallest()) };
         let size = run.sizes.map_or_else(|| heavy.mul::<V>(magnitude), |sizes| sizes[at]);
         totals.magnitude = totals.magnitude.add::<V>(size);
         totals.error = size.fma::<V>(Lanes::splat(errors.at(&choice, ratio, decay)), totals.error);
@@ -427,7 +435,7 @@ fn sides<V: Simd, const ONES: bool>(
 /// values, which sum up to the mass times M at most: seventeen roundings a group of factors, one a node, and
 /// those of the rule's weights (its nodes are off by one rounding of 1, measured against 40 digits, which
 /// moves a product by the mass at most).
-pub(super) struct Errors {
+pub(super) struct ErrorBounds {
     /// Of the factors, and what of it each unit of `-ln M` adds.
     factors: f64,
     per_log: f64,
@@ -438,11 +446,11 @@ pub(super) struct Errors {
     less: f64,
 }
 
-impl Errors {
+impl ErrorBounds {
     /// A rounding, and a percent for what is left of the series, and for rounding of the bound itself.
     const UNIT: f64 = 1.01 * f64::EPSILON / 2.0;
 
-    pub(super) fn of(run: &Run<'_>) -> Self {
+    pub(super) fn of(run: &TermBatch<'_>) -> Self {
         let (outside, players) = (&run.rounding, run.players as f64);
         let logs = outside.per_log * (outside.decay + 0.368);
         Self {
@@ -457,7 +465,7 @@ impl Errors {
     /// In a block where `P(τ₀)/M` is at most `ratio`, and `decay` bounds `Σ max(0, -ln t)` over the active
     /// factors' larger sides t.
     #[inline(always)]
-    pub(super) fn at(&self, choice: &Choice, ratio: f64, decay: f64) -> f64 {
+    pub(super) fn at(&self, choice: &RuleChoice, ratio: f64, decay: f64) -> f64 {
         // `ln (1 + x) ≤ x - x²/2 + x³/3`, which is close where x is not large, and there is a limit for
         // others.
         let x = ratio + self.less;
@@ -472,7 +480,7 @@ impl Errors {
 
 /// A bound on `-ln x` for a normal x in (0, 1], from its exponent.
 #[inline(always)]
-pub(crate) fn falls(x: f64) -> f64 {
+pub(crate) fn neg_log_bound(x: f64) -> f64 {
     (1023.0 - (x.to_bits() >> 52) as f64) * std::f64::consts::LN_2
 }
 
@@ -494,7 +502,7 @@ fn behind<V: Simd>(nodes: &[Node], weight: Lanes, out: &mut Vec<Lanes>) {
 /// Makes the polynomials of some groups.
 #[inline(always)]
 fn begin<V: Simd, const ONES: bool>(
-    run: &Run<'_>,
+    run: &TermBatch<'_>,
     offset: usize,
     groups: &mut [Group],
     members: &[[u32; 4]],
@@ -508,7 +516,7 @@ fn begin<V: Simd, const ONES: bool>(
 /// Adds the values that follow from the moments of some groups.
 #[inline(always)]
 fn finish<V: Simd, const ONES: bool>(
-    run: &Run<'_>,
+    run: &TermBatch<'_>,
     offset: usize,
     groups: &[Group],
     members: &[[u32; 4]],
@@ -571,10 +579,10 @@ fn sweeps<V: Simd>(groups: &mut [Group], nodes: &[Node], prefixes: &[Lanes], suf
         let (now, prefixes) = (&nodes[some.clone()], &prefixes[some.clone()]);
         let suffixes = &mut suffixes[some.clone()];
         match now.len() {
-            1 => sweep::<V, 1>(groups, now, prefixes, suffixes),
-            2 => sweep::<V, 2>(groups, now, prefixes, suffixes),
-            3 => sweep::<V, 3>(groups, now, prefixes, suffixes),
-            _ => sweep::<V, CHUNK>(groups, now, prefixes, suffixes),
+            1 => node_sweep::<V, 1>(groups, now, prefixes, suffixes),
+            2 => node_sweep::<V, 2>(groups, now, prefixes, suffixes),
+            3 => node_sweep::<V, 3>(groups, now, prefixes, suffixes),
+            _ => node_sweep::<V, CHUNK>(groups, now, prefixes, suffixes),
         }
         at = some.end;
     }
@@ -582,7 +590,7 @@ fn sweeps<V: Simd>(groups: &mut [Group], nodes: &[Node], prefixes: &[Lanes], suf
 
 /// Carries K nodes.
 #[inline(always)]
-fn sweep<V: Simd, const K: usize>(
+fn node_sweep<V: Simd, const K: usize>(
     groups: &mut [Group],
     nodes: &[Node],
     prefixes: &[Lanes],
@@ -618,16 +626,16 @@ fn sweep<V: Simd, const K: usize>(
 }
 
 /// Mantissa and binary exponent, times x.
-pub(super) fn times((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
+pub(super) fn scaled_mul((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
     let (own, exponent) = split(x);
     let (fraction, more) = split(fraction * own);
     (fraction, power + exponent + more)
 }
 
 /// The same where either may be 0, infinite or NaN, which then is all that is left.
-pub(crate) fn times_any((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
+pub(crate) fn scaled_mul_nonfinite((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
     let usual = |v: f64| v != 0.0 && v.is_finite();
-    if usual(fraction) && usual(x) { times((fraction, power), x) } else { (fraction * x, 0) }
+    if usual(fraction) && usual(x) { scaled_mul((fraction, power), x) } else { (fraction * x, 0) }
 }
 
 /// `x = fraction · 2^power` with |fraction| in [1, 2).
@@ -639,7 +647,7 @@ fn split(x: f64) -> (f64, i64) {
 }
 
 /// `x · 2^power` without overflow on the way.
-pub(crate) fn times_power_of_two(x: f64, power: i64) -> f64 {
+pub(crate) fn ldexp(x: f64, power: i64) -> f64 {
     let step = |x: f64, p: i64| x * 2.0_f64.powi(p as i32);
     let power = power.clamp(-4000, 4000);
     let third = power / 4;
@@ -663,7 +671,7 @@ mod tests {
         active.resize(players.next_multiple_of(4), players as u32);
         let weights = [Lanes::splat(0.3), Lanes::splat(-1.7)];
         for b in [Some(&b[..]), None] {
-            let run = Run {
+            let run = TermBatch {
                 a: &a,
                 b,
                 stride: rows,
@@ -673,10 +681,13 @@ mod tests {
                 weights: &weights,
                 sizes: None,
                 tinies: &[],
-                rounding: Rounding::default(),
+                rounding: RoundingUnits::default(),
             };
             let values = |segment: usize| {
-                let mut engine = Engine { segment, ..Engine::new(Isa::detect(), Measure::Lebesgue) };
+                let mut engine = QuadratureEngine {
+                    segment,
+                    ..QuadratureEngine::new(Isa::detect(), InclusionMeasure::Lebesgue)
+                };
                 let totals = engine.run(run);
                 assert!(totals.error.largest() < 1e-10);
                 engine.values

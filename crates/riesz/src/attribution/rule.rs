@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::jacobi::gauss_jacobi;
 
 /// τ₀ of the module's head.
-pub(crate) const TAU: f64 = 0.0625;
+pub(crate) const ERROR_TAU: f64 = 0.0625;
 
 /// Quadrature errors are kept below this, relative to `M`.
 const TOLERANCE: f64 = 1e-16;
@@ -29,7 +29,7 @@ const TABULATED: usize = 512;
 /// A player's value is what it adds, on average, to the others, each of whom is there with chance t; t has
 /// this measure on [0, 1], whose mass is 1 (a semivalue: Dubey, Neyman and Weber 1981).
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Measure {
+pub(crate) enum InclusionMeasure {
     /// Every t alike: Shapley values (Owen 1972).
     #[default]
     Lebesgue,
@@ -39,7 +39,7 @@ pub(crate) enum Measure {
     Beta(Arc<Jacobi>),
 }
 
-impl Measure {
+impl InclusionMeasure {
     /// One t in [0, 1] alone.
     pub(crate) fn at(t: f64) -> Self {
         Self::of(&[[t, 1.0]])
@@ -70,34 +70,37 @@ impl Measure {
     }
 
     /// The rules for `players` factors with one left out.
-    pub(crate) fn choices(&self, players: usize) -> Choices {
+    pub(crate) fn choices(&self, players: usize) -> RuleTable {
         let half = players.div_ceil(2).max(1);
         let (nodes, limits) = match self {
-            Self::Lebesgue => (half, limits()),
+            Self::Lebesgue => (half, error_limits()),
             Self::Beta(_) => (half, limits_of_any()),
             // There is but one rule.
             Self::Some(nodes) => (nodes.len(), &[][..]),
         };
-        Choices { exact: Choice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 }, limits }
+        RuleTable {
+            exact: RuleChoice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 },
+            error_limits: limits,
+        }
     }
 }
 
 /// Rules to choose from.
 #[derive(Clone, Copy)]
-pub(crate) struct Choices {
+pub(crate) struct RuleTable {
     /// The one that is exact.
-    pub(crate) exact: Choice,
-    limits: &'static [(f64, f64)],
+    pub(crate) exact: RuleChoice,
+    error_limits: &'static [(f64, f64)],
 }
 
-impl Choices {
+impl RuleTable {
     /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`.
     #[inline(always)]
-    pub(crate) fn at(&self, ratio: f64) -> Choice {
+    pub(crate) fn at(&self, ratio: f64) -> RuleChoice {
         // Most games need few nodes: search from below.
-        for (nodes, &(limit, mass)) in self.limits.iter().enumerate().take(self.exact.nodes).skip(1) {
+        for (nodes, &(limit, mass)) in self.error_limits.iter().enumerate().take(self.exact.nodes).skip(1) {
             if ratio <= limit {
-                return Choice { nodes, quadrature: TOLERANCE, mass };
+                return RuleChoice { nodes, quadrature: TOLERANCE, mass };
             }
         }
         self.exact
@@ -210,7 +213,7 @@ fn rule(m: usize) -> &'static [Node] {
 
 /// A rule, and what is known of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Choice {
+pub(crate) struct RuleChoice {
     /// Number of nodes.
     pub(crate) nodes: usize,
     /// Bound on the quadrature error, relative to `M`.
@@ -225,7 +228,7 @@ pub(crate) const MASS: f64 = 16.981;
 
 /// Entry m: the largest `P(τ₀)/M` for which m nodes err by at most [`TOLERANCE`]` · M`, and the largest mass
 /// that goes with it.
-fn limits() -> &'static [(f64, f64)] {
+fn error_limits() -> &'static [(f64, f64)] {
     static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     LIMITS.get_or_init(|| {
         limits_where(|m, rho| {
@@ -251,14 +254,14 @@ fn limits_where(constant: impl Fn(usize, f64) -> f64) -> Vec<(f64, f64)> {
         (1..4000)
             .map(|k| (k as f64 * 0.005).exp())
             .map(|rho: f64| (rho, (rho + 1.0 / rho - 2.0) / 4.0))
-            .filter(|(_, tau)| *tau >= TAU)
+            .filter(|(_, tau)| *tau >= ERROR_TAU)
             .map(|(rho, tau)| ((TOLERANCE / constant(m, rho)).ln() + 2.0 * m as f64 * rho.ln()) / tau)
             .fold(0.0, f64::max)
     };
-    let mass = |effective: f64| MASS * TAU * effective;
+    let mass = |effective: f64| MASS * ERROR_TAU * effective;
     (0..=TABULATED)
         .map(|m| if m == 0 { 0.0 } else { limit(m) })
-        .map(|effective| ((TAU * effective).exp(), mass(effective)))
+        .map(|effective| ((ERROR_TAU * effective).exp(), mass(effective)))
         .collect()
 }
 
@@ -292,8 +295,8 @@ mod tests {
                     continue;
                 }
                 let a: f64 = 1.0 - mass / d as f64;
-                let ratio = (1.0 + TAU * (1.0 - a)).powi(d);
-                let m = Measure::Lebesgue.choices(d as usize).at(ratio).nodes;
+                let ratio = (1.0 + ERROR_TAU * (1.0 - a)).powi(d);
+                let m = InclusionMeasure::Lebesgue.choices(d as usize).at(ratio).nodes;
                 // A node itself is not kept.
                 let nodes = rule(m).iter().map(|n| (n.weight, n.cubic[3].cbrt()));
                 let value: f64 = nodes.map(|(w, t)| w * (1.0 - t + t * a).powi(d - 1)).sum();
@@ -308,9 +311,9 @@ mod tests {
 
     #[test]
     fn mass_decides_and_the_exact_rule_caps() {
-        let choose = |ratio, players| Measure::Lebesgue.choices(players).at(ratio).nodes;
+        let choose = |ratio, players| InclusionMeasure::Lebesgue.choices(players).at(ratio).nodes;
         assert_eq!(choose(1e300, 10), 5);
-        let at = |mass: f64| choose((TAU * mass).exp(), 100_000);
+        let at = |mass: f64| choose((ERROR_TAU * mass).exp(), 100_000);
         assert!(
             at(1.0) <= 8 && at(14.0) <= 16 && at(77.0) <= 31 && at(210.0) <= 50,
             "{} {} {} {}",

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::averages::binomial;
+use super::interaction_weights::binomial;
 
 /// The sets of up to so many players, by size, those of one size in lexicographic order.
 pub(crate) struct Sets {
@@ -45,7 +45,7 @@ impl Sets {
     }
 
     /// How many pairs of players from `next` on begin before l.
-    pub(crate) fn between(&self, next: usize, l: usize) -> usize {
+    pub(crate) fn pairs_before(&self, next: usize, l: usize) -> usize {
         self.ranks[1][l] - self.ranks[1][next]
     }
 
@@ -60,7 +60,7 @@ impl Sets {
     }
 
     /// Where a set stands, whose players ascend.
-    pub(crate) fn place(&self, set: &[usize]) -> usize {
+    pub(crate) fn index_of(&self, set: &[usize]) -> usize {
         let (mut at, mut next) = (self.first[set.len() - 1], 0);
         for (i, &j) in set.iter().enumerate() {
             let ranks = &self.ranks[set.len() - 1 - i];
@@ -71,7 +71,7 @@ impl Sets {
     }
 
     /// Calls `each` with all sets in order.
-    pub(crate) fn each(&self, mut each: impl FnMut(&[usize])) {
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&[usize])) {
         for size in 1..=self.order {
             let mut set: Vec<usize> = (0..size).collect();
             loop {
@@ -86,7 +86,7 @@ impl Sets {
 }
 
 /// Position of the pair j < l among the pairs of `players` in the order (0, 1), (0, 2), …, (1, 2), ….
-pub(crate) fn place(players: usize, j: usize, l: usize) -> usize {
+pub(crate) fn index_of(players: usize, j: usize, l: usize) -> usize {
     j * players - j * (j + 1) / 2 + l - j - 1
 }
 
@@ -99,16 +99,16 @@ mod tests {
         for (players, order) in [(1, 1), (1, 3), (5, 2), (6, 4), (4, 4), (9, 3)] {
             let sets = Sets::new(players, order);
             let mut all: Vec<Vec<usize>> = Vec::new();
-            sets.each(|set| all.push(set.to_vec()));
+            sets.for_each(|set| all.push(set.to_vec()));
             assert_eq!(all.len(), sets.len());
             let mut sorted = all.clone();
             sorted.sort_by_key(|set| (set.len(), set.clone()));
             assert_eq!(all, sorted);
             for (k, set) in all.iter().enumerate() {
-                assert_eq!(sets.place(set), k);
+                assert_eq!(sets.index_of(set), k);
                 assert!(sets.of_size(set.len()).contains(&k));
                 if let [j, l] = set[..] {
-                    assert_eq!(sets.of_size(2).start + place(players, j, l), k);
+                    assert_eq!(sets.of_size(2).start + index_of(players, j, l), k);
                 }
             }
         }

@@ -16,7 +16,7 @@
 //!   that would be the claim that nothing was left open.
 
 /// Draws that are allowed for without having been made: the rule of three.
-const UNSEEN: f64 = 3.0;
+const RULE_OF_THREE: f64 = 3.0;
 
 /// Differences of less than this share of the numbers are rounding.
 const ROUNDING: f64 = 1e-12;
@@ -41,8 +41,8 @@ impl Variance {
     }
 
     /// Allows for draws that were not made, each of which would have moved the value by up to `step`.
-    pub(crate) fn allow(&mut self, step: f64) {
-        self.unseen += UNSEEN * step * step;
+    pub(crate) fn inflate(&mut self, step: f64) {
+        self.unseen += RULE_OF_THREE * step * step;
     }
 
     /// The standard error.
@@ -50,18 +50,18 @@ impl Variance {
         let all = self.seen + self.unseen;
         // Draws that are allowed for have no uncertain variance. NaN, of 0 over 0, becomes 1.
         let freedom = ((all / self.parts).powi(2) - 2.0).max(1.0);
-        all.sqrt() * student(freedom) / NORMAL
+        all.sqrt() * student_quantile(freedom) / NORMAL
     }
 }
 
 /// The numbers between which some numbers lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Range {
+pub(crate) struct ValueRange {
     lowest: f64,
     highest: f64,
 }
 
-impl Range {
+impl ValueRange {
     pub(crate) const EMPTY: Self = Self { lowest: f64::INFINITY, highest: f64::NEG_INFINITY };
 
     pub(crate) fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
@@ -96,7 +96,7 @@ impl Range {
 
     /// How far off a draw may be: where these are all answers, the first of what was `seen`, each in another
     /// way, that is more than rounding.
-    pub(crate) fn farthest<const N: usize>(self, seen: [f64; N]) -> f64 {
+    pub(crate) fn max_deviation<const N: usize>(self, seen: [f64; N]) -> f64 {
         let least = ROUNDING * self.largest();
         let mut ways = seen.into_iter().chain([self.width()]);
         ways.find(|size| *size > least).unwrap_or_else(|| self.largest().max(1.0))
@@ -105,7 +105,7 @@ impl Range {
 
 /// Student's .975 quantile, from the expansion in 1/freedom (Abramowitz and Stegun 26.7.5) and a fifth term
 /// that makes it right at 1: within .8 % from 1 degree of freedom.
-pub(crate) fn student(freedom: f64) -> f64 {
+pub(crate) fn student_quantile(freedom: f64) -> f64 {
     let inverse = 1.0 / freedom;
     let terms = [1.4061, 1.5895, 2.5558, 2.8225, 2.3723, NORMAL];
     terms.into_iter().fold(0.0, |sum, term| sum * inverse + term)
@@ -122,12 +122,12 @@ mod tests {
         for freedom in [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 7.5, 15.0, 60.0, 1e3, 1e6] {
             let exact = StudentsT::new(0.0, 1.0, freedom).unwrap().inverse_cdf(0.975);
             assert!(
-                (student(freedom) / exact - 1.0).abs() < 0.008,
+                (student_quantile(freedom) / exact - 1.0).abs() < 0.008,
                 "{freedom}: {} {exact}",
-                student(freedom)
+                student_quantile(freedom)
             );
         }
-        assert_eq!(student(f64::INFINITY), NORMAL);
+        assert_eq!(student_quantile(f64::INFINITY), NORMAL);
     }
 
     /// A mean of n numbers, in one part or in several of the same variance.
@@ -137,7 +137,7 @@ mod tests {
             let mut variance = Variance::default();
             (0..parts).for_each(|_| variance.add(0.5 / parts as f64, 6.0));
             let freedom = if parts == 1 { 6.0 } else { 30.0 };
-            let expected = 0.5_f64.sqrt() * student(freedom) / NORMAL;
+            let expected = 0.5_f64.sqrt() * student_quantile(freedom) / NORMAL;
             assert!((variance.std_error() - expected).abs() < 1e-12, "{parts}");
         }
     }
@@ -147,13 +147,13 @@ mod tests {
     fn what_is_not_seen_is_allowed_for() {
         let (n, mut variance) = (50.0, Variance::default());
         variance.add(0.0, n - 1.0);
-        variance.allow(Range::of([0.0, 7.0]).farthest([]) / n);
+        variance.inflate(ValueRange::of([0.0, 7.0]).max_deviation([]) / n);
         let reach = 1.96 * variance.std_error();
         assert!((7.0 * 3.0 / n..7.0 * 3.5 / n).contains(&reach), "{reach}");
-        assert_eq!(Range::of([2.0, 7.0]).farthest([3.0]), 3.0);
-        assert_eq!(Range::of([1e6, 1e6 + 4.0]).farthest([1e-9]), 4.0);
-        assert_eq!(Range::of([-5.0, -5.0]).farthest([]), 5.0);
-        assert_eq!(Range::of([0.0, 0.0]).farthest([]), 1.0);
-        assert_eq!(Range::EMPTY.width(), 0.0);
+        assert_eq!(ValueRange::of([2.0, 7.0]).max_deviation([3.0]), 3.0);
+        assert_eq!(ValueRange::of([1e6, 1e6 + 4.0]).max_deviation([1e-9]), 4.0);
+        assert_eq!(ValueRange::of([-5.0, -5.0]).max_deviation([]), 5.0);
+        assert_eq!(ValueRange::of([0.0, 0.0]).max_deviation([]), 1.0);
+        assert_eq!(ValueRange::EMPTY.width(), 0.0);
     }
 }

@@ -23,14 +23,14 @@ pub(crate) struct Effect<'a> {
 
 /// Sets that were found, the first the default; `whole` unless there may be more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sets {
+pub(crate) struct AdjustmentSets {
     pub sets: Vec<Nodes>,
     pub whole: bool,
 }
 
 impl Effect<'_> {
     /// The graph without arrows out of the treatments: what connects them to the outcomes there is no effect.
-    pub fn behind(&self) -> Graph {
+    pub fn backdoor_graph(&self) -> Graph {
         self.graph.cut(&Nodes::new(), self.treatments)
     }
 
@@ -55,16 +55,16 @@ impl Effect<'_> {
 
     /// Whether there is a back-door or a front-door set.
     pub fn is_identified(&self) -> bool {
-        self.adjusts(&self.behind(), &self.largest()) || self.widest_front_door().is_some()
+        self.adjusts(&self.backdoor_graph(), &self.largest()) || self.widest_front_door().is_some()
     }
 
     /// The inclusion-minimal back-door sets, the one nearest to the outcomes first; `None` if there is none.
-    pub fn back_door(&self) -> Option<Sets> {
-        let (behind, largest) = (self.behind(), self.largest());
+    pub fn back_door(&self) -> Option<AdjustmentSets> {
+        let (behind, largest) = (self.backdoor_graph(), self.largest());
         if !self.adjusts(&behind, &largest) {
             return None;
         }
-        let nearest = self.nearest(&behind, &largest);
+        let nearest = self.nearest_separator(&behind, &largest);
         let candidates: Vec<usize> = (&largest - self.passive).into_iter().collect();
         let whole = candidates.len() <= LISTED;
         let mut sets = vec![nearest];
@@ -77,14 +77,14 @@ impl Effect<'_> {
                 }
             }
         }
-        Some(Sets { sets, whole })
+        Some(AdjustmentSets { sets, whole })
     }
 
     /// Of what separates, the part next to the outcomes: adjusting close to the outcome has the lowest
     /// variance (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020). All is among the causes,
     /// where a set that separates still does so with more in it: leaving out one by one ends at a minimal
     /// set.
-    fn nearest(&self, behind: &Graph, largest: &Nodes) -> Nodes {
+    fn nearest_separator(&self, behind: &Graph, largest: &Nodes) -> Nodes {
         let without = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
         let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without(largest, v));
         let mut set: Nodes =
@@ -102,19 +102,19 @@ impl Effect<'_> {
     /// comes before or after it, given what is passive: Pearl's front-door criterion, within each value of
     /// the passive variables.
     pub fn front_door_holds(&self, set: &Nodes) -> bool {
-        self.intercepts(set) && self.unconfounded(set).is_superset(set)
+        self.intercepts_all_paths(set) && self.unconfounded_part(set).is_superset(set)
     }
 
     /// Whether every directed path from the treatments to the outcomes meets the set.
-    pub fn intercepts(&self, set: &Nodes) -> bool {
+    pub fn intercepts_all_paths(&self, set: &Nodes) -> bool {
         self.graph.cut(&Nodes::new(), set).effects(self.treatments).is_disjoint(self.outcomes)
     }
 
     /// Of a set, what meets the other conditions of the front door among the others of the set. Each
     /// condition is one on every member by itself (composition holds for d-separation).
-    pub fn unconfounded(&self, set: &Nodes) -> Nodes {
+    pub fn unconfounded_part(&self, set: &Nodes) -> Nodes {
         let held = self.treatments | self.passive;
-        let (before, after) = (self.behind(), self.graph.cut(&Nodes::new(), set));
+        let (before, after) = (self.backdoor_graph(), self.graph.cut(&Nodes::new(), set));
         let fits = |v: usize| {
             let v = Nodes::from([v]);
             before.separated(self.treatments, &v, self.passive) && after.separated(&v, self.outcomes, &held)
@@ -130,22 +130,22 @@ impl Effect<'_> {
     pub fn widest_front_door(&self) -> Option<Nodes> {
         let mut left = &(self.measured - &(self.treatments | self.outcomes)) - self.passive;
         loop {
-            let fit = self.unconfounded(&left);
+            let fit = self.unconfounded_part(&left);
             if fit == left {
                 break;
             }
             left = fit;
         }
-        self.intercepts(&left).then_some(left)
+        self.intercepts_all_paths(&left).then_some(left)
     }
 
     /// Front-door sets, none of which holds another, smallest first; `None` if there is none.
-    pub fn front_door(&self) -> Option<Sets> {
+    pub fn front_door(&self) -> Option<AdjustmentSets> {
         let mut left = self.widest_front_door()?;
         let candidates: Vec<usize> = left.iter().copied().collect();
         if candidates.len() <= LISTED {
             let sets = minimal(&candidates, |set| self.front_door_holds(set));
-            return Some(Sets { sets, whole: true });
+            return Some(AdjustmentSets { sets, whole: true });
         }
         for v in candidates {
             let less: Nodes = left.iter().copied().filter(|&w| w != v).collect();
@@ -153,7 +153,7 @@ impl Effect<'_> {
                 left = less;
             }
         }
-        Some(Sets { sets: vec![left], whole: false })
+        Some(AdjustmentSets { sets: vec![left], whole: false })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{How, Identification, Source};
+use super::identification::{How, Identification, Source};
 use crate::refusal::and;
 
 /// Whether one or several ("is", "are").

@@ -1,6 +1,6 @@
 //! Which treatments may be tried next.
 
-use super::updated::extremes;
+use super::sequential_update::min_max;
 use crate::error::{Error, Result, listed};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::{Column, ColumnKind, Table};
@@ -47,7 +47,7 @@ impl Domain {
         }
         let of = |j: usize| {
             let given = bounds.iter().find(|(name, _)| *name == columns[j].name);
-            given.map_or_else(|| extremes(studied.column(j)), |(_, bounds)| *bounds)
+            given.map_or_else(|| min_max(studied.column(j)), |(_, bounds)| *bounds)
         };
         Ok(Self::Between(numeric(columns).into_iter().map(of).collect()))
     }
@@ -56,13 +56,13 @@ impl Domain {
     ///
     /// # Errors
     /// [`Error::TooFew`], [`Error::Shape`], [`Error::Parameter`] for bounds that are none, or too many
-    /// levels; as [`Table::conform`].
+    /// levels; as [`Table::align_to`].
     pub fn rows(&self, columns: &[Column], seed: u64) -> Result<Table> {
         let bounds = match self {
             Self::Rows(rows) if rows.rows() == 0 => {
                 return Err(Error::TooFew { what: "candidates".into(), needed: 1, unit: "row is" });
             }
-            Self::Rows(rows) => return rows.conform(columns),
+            Self::Rows(rows) => return rows.align_to(columns),
             Self::Between(bounds) => bounds,
         };
         let numeric = numeric(columns);

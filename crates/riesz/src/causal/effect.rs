@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::iterated::Iterated;
-use super::link::Link;
-use super::overlap::Positivity;
-use super::parts::{Cause, Parts, add, total};
-use super::people::People;
-use super::standing::Standing;
+use super::positivity::Positivity;
+use super::study_chain::Link;
+use super::support::DataSupport;
+use super::target_population::PopulationWeights;
+use super::uncertainty_parts::{CovarianceParts, UncertaintyCause, add_part, sum_parts};
 use crate::error::Result;
-use crate::expansion::Expansion;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
-use crate::posterior::{Covariance, Functionals};
+use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::table::Table;
 
@@ -29,7 +29,7 @@ pub(super) enum Model {
 pub struct Effect {
     parts: Vec<(f64, Model)>,
     /// Whom it is on, where it is averaged over covariates.
-    people: Option<People>,
+    population: Option<PopulationWeights>,
     /// Where it was learnt what treatments covariates lead one to expect.
     positivity: Arc<Vec<Positivity>>,
     /// Of the stage whose draws say least, as many draws of its hyper-parameters' posterior itself would say
@@ -45,29 +45,29 @@ pub struct Told {
     /// The covariance of that, jointly.
     pub covariance: Matrix,
     /// By cause; these add up to the covariance.
-    pub causes: Vec<(Cause, Matrix)>,
+    pub causes: Vec<(UncertaintyCause, Matrix)>,
     /// How each query stands to the studies.
-    pub standing: Vec<Standing>,
+    pub standing: Vec<DataSupport>,
 }
 
 impl Effect {
     pub(super) fn new(parts: Vec<(f64, Model)>) -> Self {
         let people = parts.first().and_then(|(_, model)| match model {
-            Model::Link(link) => link.people.as_ref().map(People::all),
+            Model::Link(link) => link.people.as_ref().map(PopulationWeights::all),
             Model::Iterated(own) => own.covariates().map(|averaged| averaged.people.clone()),
         });
-        Self { parts, people, positivity: Arc::default(), effective: f64::INFINITY }
+        Self { parts, population: people, positivity: Arc::default(), effective: f64::INFINITY }
     }
 
     /// With what was learnt beside its numbers.
-    pub(super) fn knowing(self, positivity: Vec<Positivity>, effective: f64) -> Self {
+    pub(super) fn with_diagnostics(self, positivity: Vec<Positivity>, effective: f64) -> Self {
         Self { positivity: Arc::new(positivity), effective, ..self }
     }
 
     /// The same effect on other people.
-    pub(super) fn on(&self, parts: Vec<(f64, Model)>, people: People) -> Self {
+    pub(super) fn on_components(&self, parts: Vec<(f64, Model)>, people: PopulationWeights) -> Self {
         let positivity = Arc::clone(&self.positivity);
-        Self { parts, people: Some(people), positivity, effective: self.effective }
+        Self { parts, population: Some(people), positivity, effective: self.effective }
     }
 
     pub(super) fn models(&self) -> impl Iterator<Item = (f64, &Model)> {
@@ -91,8 +91,8 @@ impl Effect {
         self.models().map(|(weight, model)| weight * of(model)).sum()
     }
 
-    pub(super) fn people(&self) -> Option<&People> {
-        self.people.as_ref()
+    pub(super) fn population(&self) -> Option<&PopulationWeights> {
+        self.population.as_ref()
     }
 
     /// As many draws of the hyper-parameters' posterior itself would say as much as those that this is a
@@ -124,9 +124,9 @@ impl Effect {
     /// The effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.
     ///
     /// # Errors
-    /// As [`Table::conform`].
+    /// As [`Table::align_to`].
     pub fn at(&self, treatments: &Table) -> Result<Told> {
-        self.mixture(treatments, |model, treatments| match model {
+        self.mixture_moments(treatments, |model, treatments| match model {
             Model::Link(link) => Ok(link.told(&link.queries(treatments)?)),
             Model::Iterated(own) => Ok(own.told(treatments)),
         })
@@ -134,28 +134,28 @@ impl Effect {
 
     /// The mixture of what models tell: means, what is left open by cause, and how queries stand to the
     /// studies.
-    pub(super) fn mixture(
+    pub(super) fn mixture_moments(
         &self,
         treatments: &Table,
-        told: impl Fn(&Model, &Table) -> Result<(Vec<f64>, Parts, Vec<Standing>)>,
+        told: impl Fn(&Model, &Table) -> Result<(Vec<f64>, CovarianceParts, Vec<DataSupport>)>,
     ) -> Result<Told> {
         let q = treatments.rows();
-        let (mut mean, mut means, mut causes) = (vec![0.0; q], Vec::new(), Parts::new());
-        let treatments = &treatments.conform(self.treatments().columns())?;
-        let mut standing = vec![Standing::default(); q];
+        let (mut mean, mut means, mut causes) = (vec![0.0; q], Vec::new(), CovarianceParts::new());
+        let treatments = &treatments.align_to(self.treatments().columns())?;
+        let mut standing = vec![DataSupport::default(); q];
         for (weight, model) in self.models() {
             let (own, parts, stands) = told(model, treatments)?;
             mean.iter_mut().zip(&own).for_each(|(m, v)| *m += weight * v);
             means.push((weight, own));
             for (cause, part) in parts {
-                add(&mut causes, cause, weight, &part);
+                add_part(&mut causes, cause, weight, &part);
             }
             standing.iter_mut().zip(stands).for_each(|(all, own)| all.add(weight, own));
         }
-        let open = self.people.as_ref().and_then(|people| people.open).unwrap_or(0.0);
-        standing.iter_mut().for_each(|own| (own.people, own.overlap) = (1.0 - open, 1.0));
+        let open = self.population.as_ref().and_then(|people| people.unexplained_share).unwrap_or(0.0);
+        standing.iter_mut().for_each(|own| (own.population_explained, own.overlap) = (1.0 - open, 1.0));
         for positivity in self.positivity.iter() {
-            let near = positivity.shares(self.people.as_ref(), treatments)?;
+            let near = positivity.supported_shares(self.population.as_ref(), treatments)?;
             standing.iter_mut().zip(near).for_each(|(own, near)| own.overlap = own.overlap.min(near));
         }
         if means.len() > 1 {
@@ -166,9 +166,9 @@ impl Effect {
                     spread.row_mut(i).iter_mut().zip(&off).for_each(|(s, b)| *s += weight * a * b);
                 }
             }
-            add(&mut causes, Cause::Hyperparameters, 1.0, &spread);
+            add_part(&mut causes, UncertaintyCause::Hyperparameters, 1.0, &spread);
         }
-        let covariance = total(&causes, q);
+        let covariance = sum_parts(&causes, q);
         Ok(Told { mean, covariance, causes, standing })
     }
 
@@ -179,7 +179,7 @@ impl Effect {
     /// rows of a study and m of the next.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
+    /// As [`Table::align_to`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
     /// [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds.
     pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
         let places = self.models().map(|(_, model)| match model {
@@ -188,7 +188,7 @@ impl Effect {
         });
         let places = places.max().unwrap_or(0);
         let joint = places + treatments.rows();
-        crate::memory::check(
+        crate::memory::check_allocation(
             "number of draws",
             draws,
             joint + treatments.rows() + 3 * joint * joint / draws.max(1),
@@ -204,7 +204,7 @@ impl Effect {
             counts[part.unwrap_or(self.parts.len() - 1)] += 1;
         }
         let mut columns = Vec::new();
-        let treatments = &treatments.conform(self.treatments().columns())?;
+        let treatments = &treatments.align_to(self.treatments().columns())?;
         for ((_, model), count) in self.models().zip(counts).filter(|(_, count)| *count > 0) {
             let drawn = match model {
                 Model::Link(link) => link.sample(&link.queries(treatments)?, count, &mut random)?,
@@ -222,8 +222,8 @@ impl Effect {
     /// difference to Shapley values. Cost n³ each.
     ///
     /// # Errors
-    /// As [`Expansion::new`].
-    pub fn posteriors(&self) -> Result<Vec<(f64, Expansion, Covariance)>> {
+    /// As [`KernelExpansion::new`].
+    pub fn posteriors(&self) -> Result<Vec<(f64, KernelExpansion, PosteriorCovariance)>> {
         let each = self.models().map(|(weight, model)| {
             let (model, covariance) = match model {
                 Model::Link(link) => link.posterior()?,
@@ -238,10 +238,10 @@ impl Effect {
 impl Link {
     /// Treatments as functionals of the effect.
     pub(super) fn queries(&self, treatments: &Table) -> Result<Functionals> {
-        let x = treatments.conform(self.points.columns())?;
+        let x = treatments.align_to(self.points.columns())?;
         Ok(Functionals {
             columns: self.kernel.cross_gram(&self.points, &x),
-            prior: self.kernel.gram(&x),
+            prior_scale: self.kernel.gram(&x),
             constants: vec![1.0; x.rows()],
         })
     }

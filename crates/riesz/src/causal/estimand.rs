@@ -2,7 +2,7 @@
 //! treatments at most, so that its covariance is that of the joint posterior, exactly.
 
 use super::effect::{Effect, Told};
-use super::standing::Standing;
+use super::support::DataSupport;
 use crate::error::{Error, Result, listed, sized};
 use crate::kernel::mean_variance;
 use crate::linalg::Matrix;
@@ -28,7 +28,7 @@ pub enum Estimand {
 
 /// Sums over treatments, one for each query.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sums {
+pub struct EstimandWeights {
     /// The treatments that an effect is to be asked at.
     pub treatments: Table,
     /// Of each query the places of its treatments, and their weights.
@@ -66,17 +66,19 @@ impl Estimand {
     /// of the first study, of which columns are.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`] for a baseline of more rows; [`Error::UnknownColumn`] for the
+    /// As [`Table::align_to`]; [`Error::Shape`] for a baseline of more rows; [`Error::UnknownColumn`] for the
     /// treatment of a slope.
-    pub fn over(&self, treatments: &Table, studied: &Table) -> Result<Sums> {
-        let at = treatments.conform(studied.columns())?;
+    pub fn weights_at(&self, treatments: &Table, studied: &Table) -> Result<EstimandWeights> {
+        let at = treatments.align_to(studied.columns())?;
         let q = at.rows();
         match self {
-            Self::Level => Ok(Sums { treatments: at, terms: (0..q).map(|i| vec![(i, 1.0)]).collect() }),
+            Self::Level => {
+                Ok(EstimandWeights { treatments: at, terms: (0..q).map(|i| vec![(i, 1.0)]).collect() })
+            }
             Self::Contrast(baseline) => {
                 sized("the baseline", "rows", 1, baseline.rows(), "one treatment to compare with")?;
-                let treatments = at.stack(&baseline.conform(studied.columns())?)?;
-                Ok(Sums { treatments, terms: (0..q).map(|i| vec![(i, 1.0), (q, -1.0)]).collect() })
+                let treatments = at.stack(&baseline.align_to(studied.columns())?)?;
+                Ok(EstimandWeights { treatments, terms: (0..q).map(|i| vec![(i, 1.0), (q, -1.0)]).collect() })
             }
             Self::Slope { by, step } => {
                 let j = at.index_of(by)?;
@@ -87,19 +89,19 @@ impl Estimand {
                 };
                 let (treatments, weight) = (shifted(*step)?.stack(&shifted(-step)?)?, 0.5 / step);
                 let terms = (0..q).map(|i| vec![(i, weight), (q + i, -weight)]).collect();
-                Ok(Sums { treatments, terms })
+                Ok(EstimandWeights { treatments, terms })
             }
         }
     }
 }
 
-impl Sums {
+impl EstimandWeights {
     /// Sums of what is told of the treatments, with causes in their order. How a sum stands to the studies is
     /// the lesser of its ends.
-    pub fn told(&self, told: &Told) -> Told {
+    pub fn estimate(&self, told: &Told) -> Told {
         let standing = self.terms.iter().map(|own| {
             let ends = own.iter().map(|(i, _)| told.standing[*i]);
-            ends.reduce(|a, b| a.lesser(&b)).unwrap_or_default()
+            ends.reduce(|a, b| a.elementwise_min(&b)).unwrap_or_default()
         });
         let mut causes: Vec<_> =
             told.causes.iter().map(|(cause, part)| (*cause, self.covariance(part))).collect();
@@ -139,14 +141,14 @@ impl Sums {
 
 impl Effect {
     /// The share of the variance of sums, all together, that one more row of a study would take away, for
-    /// each of `rows`; see [`worth`](Self::worth).
+    /// each of `rows`; see [`variance_reduction_per_row`](Self::variance_reduction_per_row).
     ///
     /// # Errors
-    /// As [`worth`](Self::worth).
-    pub fn share_taken(&self, sums: &Sums, study: usize, rows: &Table) -> Result<Vec<f64>> {
-        let told = sums.told(&self.at(&sums.treatments)?);
+    /// As [`variance_reduction_per_row`](Self::variance_reduction_per_row).
+    pub fn share_taken(&self, sums: &EstimandWeights, study: usize, rows: &Table) -> Result<Vec<f64>> {
+        let told = sums.estimate(&self.at(&sums.treatments)?);
         let variance: f64 = (0..sums.terms.len()).map(|q| told.covariance[(q, q)]).sum();
-        let taken = self.worth(&sums.treatments, &sums.weights(), study, rows)?;
+        let taken = self.variance_reduction_per_row(&sums.treatments, &sums.weights(), study, rows)?;
         // Of nothing nothing can be taken.
         let of =
             |row: usize| if variance > 0.0 { taken.column(row).iter().sum::<f64>() / variance } else { 0.0 };
@@ -154,15 +156,17 @@ impl Effect {
     }
 }
 
-impl Standing {
+impl DataSupport {
     /// Each number the lesser of both.
-    fn lesser(&self, other: &Self) -> Self {
+    fn elementwise_min(&self, other: &Self) -> Self {
         Self {
-            resolved_by_first: self.resolved_by_first.min(other.resolved_by_first),
+            variance_explained_by_first: self
+                .variance_explained_by_first
+                .min(other.variance_explained_by_first),
             resolved_by_rest: self.resolved_by_rest.min(other.resolved_by_rest),
             effective_rows: self.effective_rows.min(other.effective_rows),
-            mass: self.mass.min(other.mass),
-            people: self.people.min(other.people),
+            weight_sum: self.weight_sum.min(other.weight_sum),
+            population_explained: self.population_explained.min(other.population_explained),
             overlap: self.overlap.min(other.overlap),
         }
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::formula::{EffectFormula, Formula};
 use super::graph::{Graph, Nodes};
 use super::projection::MixedGraph;
-use crate::error::{Error, Refusal, Result};
+use crate::error::{Error, IdentificationError, Result};
 
 /// Factors of up to so many probabilities are repeated where they are used more than once, larger ones
 /// defined apart.
@@ -57,8 +57,9 @@ pub struct Hedge {
 /// ```
 ///
 /// # Errors
-/// [`Refusal::UnknownVariable`]; [`Refusal::UnfitVariable`] for a treatment or outcome that is not measured;
-/// [`Refusal::TreatmentIsOutcome`].
+/// [`IdentificationError::UnknownVariable`]; [`IdentificationError::UnfitVariable`] for a treatment or
+/// outcome that is not measured;
+/// [`IdentificationError::TreatmentIsOutcome`].
 pub fn effect_formula<S: AsRef<str>>(
     graph: &Graph,
     treatments: &[S],
@@ -67,7 +68,7 @@ pub fn effect_formula<S: AsRef<str>>(
 ) -> Result<std::result::Result<EffectFormula, Hedge>> {
     let (treatments, outcomes) = (graph.places(treatments)?, graph.places(outcomes)?);
     if let Some(&both) = treatments.intersection(&outcomes).next() {
-        return Err(Error::causal(Refusal::TreatmentIsOutcome { name: graph.name(both).into() }));
+        return Err(Error::causal(IdentificationError::TreatmentIsOutcome { name: graph.name(both).into() }));
     }
     let measured = measured.iter().filter_map(|name| graph.find(name.as_ref()));
     let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
@@ -75,7 +76,7 @@ pub fn effect_formula<S: AsRef<str>>(
     for (&v, role) in roles.into_iter().flat_map(|(set, role)| set.iter().map(move |v| (v, role))) {
         if !measured.contains(&v) {
             let (name, why) = (graph.name(v).into(), "it is not measured".into());
-            return Err(Error::causal(Refusal::UnfitVariable { name, role, why }));
+            return Err(Error::causal(IdentificationError::UnfitVariable { name, role, why }));
         }
     }
     Ok(general(graph, &treatments, &outcomes, &measured))

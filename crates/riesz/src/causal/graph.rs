@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::parse;
-use crate::error::{Error, Refusal, Result};
+use crate::error::{Error, IdentificationError, Result};
 
 /// Variables by their numbers.
 pub(crate) type Nodes = BTreeSet<usize>;
@@ -61,7 +61,8 @@ impl Graph {
     /// structure of BIF, lavaan's model text, and Tetrad's text.
     ///
     /// # Errors
-    /// [`Error::Parse`] with the format and the line; [`Refusal::SelfLoop`], [`Refusal::CyclicGraph`].
+    /// [`Error::Parse`] with the format and the line; [`IdentificationError::SelfLoop`],
+    /// [`IdentificationError::CyclicGraph`].
     pub fn parse(text: &str) -> Result<Self> {
         let found = parse::parse(text)?;
         let mut graph = Self::new(&found.variables, &found.arrows, &found.confounded)?;
@@ -81,7 +82,8 @@ impl Graph {
     /// common cause.
     ///
     /// # Errors
-    /// [`Refusal::SelfLoop`], [`Refusal::CyclicGraph`]; [`Error::TooFew`] without variables.
+    /// [`IdentificationError::SelfLoop`], [`IdentificationError::CyclicGraph`]; [`Error::TooFew`] without
+    /// variables.
     pub fn new<V: AsRef<str>, A: AsRef<str>>(
         variables: &[V],
         arrows: &[(A, A)],
@@ -104,7 +106,7 @@ impl Graph {
         let hidden: BTreeSet<(usize, usize)> =
             confounded.iter().map(pair).map(|(a, b)| (a.min(b), a.max(b))).collect();
         if let Some((a, _)) = directed.iter().chain(&hidden).find(|(a, b)| a == b) {
-            return Err(Error::causal(Refusal::SelfLoop { name: names[*a].clone() }));
+            return Err(Error::causal(IdentificationError::SelfLoop { name: names[*a].clone() }));
         }
         let variables = names.len();
         let mut graph = Self {
@@ -122,7 +124,9 @@ impl Graph {
             graph.connect(cause, b);
         }
         match graph.cycle() {
-            Some(cycle) => Err(Error::causal(Refusal::CyclicGraph { cycle: graph.named(&cycle) })),
+            Some(cycle) => {
+                Err(Error::causal(IdentificationError::CyclicGraph { cycle: graph.named(&cycle) }))
+            }
             None => Ok(graph),
         }
     }
@@ -157,7 +161,7 @@ impl Graph {
     /// The direct causes of any of some variables.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`].
+    /// [`IdentificationError::UnknownVariable`].
     pub fn parents<S: AsRef<str>>(&self, of: &[S]) -> Result<Vec<&str>> {
         let of = self.places(of)?;
         Ok(self.shown(of.iter().flat_map(|&v| &self.parents[v]).copied().collect()))
@@ -166,7 +170,7 @@ impl Graph {
     /// All causes of any of some variables, direct or not, these variables aside.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`].
+    /// [`IdentificationError::UnknownVariable`].
     pub fn ancestors<S: AsRef<str>>(&self, of: &[S]) -> Result<Vec<&str>> {
         let of = self.places(of)?;
         Ok(self.shown(&self.causes(&of) - &of))
@@ -175,7 +179,7 @@ impl Graph {
     /// All effects of any of some variables, direct or not, these variables aside.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`].
+    /// [`IdentificationError::UnknownVariable`].
     pub fn descendants<S: AsRef<str>>(&self, of: &[S]) -> Result<Vec<&str>> {
         let of = self.places(of)?;
         Ok(self.shown(&self.effects(&of) - &of))
@@ -184,7 +188,7 @@ impl Graph {
     /// The graph without arrows into some variables, as where these are set from outside.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`].
+    /// [`IdentificationError::UnknownVariable`].
     pub fn without_edges_into<S: AsRef<str>>(&self, variables: &[S]) -> Result<Self> {
         Ok(self.cut(&self.places(variables)?, &Nodes::new()))
     }
@@ -192,7 +196,7 @@ impl Graph {
     /// The graph without arrows out of some variables, which leaves their effects out.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`].
+    /// [`IdentificationError::UnknownVariable`].
     pub fn without_edges_out_of<S: AsRef<str>>(&self, variables: &[S]) -> Result<Self> {
         Ok(self.cut(&Nodes::new(), &self.places(variables)?))
     }
@@ -205,7 +209,7 @@ impl Graph {
     pub(crate) fn place(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| {
             let variables = self.variables().to_vec();
-            Error::causal(Refusal::UnknownVariable {
+            Error::causal(IdentificationError::UnknownVariable {
                 name: name.into(),
                 near: near(name, &variables),
                 variables,

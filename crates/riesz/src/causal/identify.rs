@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::adjustment::{Effect, Sets};
-use super::answer::{How, Identification, Query, Source, Strategy};
+use super::adjustment::{AdjustmentSets, Effect};
 use super::assumptions::assumptions;
-use super::bridge::{Chain, helpful};
 use super::general::{Hedge, general};
-use super::given;
 use super::graph::{Graph, Nodes};
+use super::identification::{How, Identification, Query, Source, Strategy};
 use super::instrument;
 use super::sequential::{SequentialStep, admissible_sequence};
-use crate::error::{Error, Refusal, Result, listed};
+use super::transport_bridges::{StudySequence, helpful_variables};
+use super::user_sets;
+use crate::error::{Error, IdentificationError, Result, listed};
 
 /// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it
 /// does not.
@@ -28,7 +28,7 @@ use crate::error::{Error, Refusal, Result, listed};
 ///    with several treatments, by adjusting before each for what confounds it (sequential back-door).
 ///    Otherwise the complete algorithm ([`effect_formula`](super::effect_formula)) decides whether another
 ///    formula of the first study's columns gives it, which is said ([`How::Formula`]) but not estimated, or
-///    none does, for which a hedge is the reason ([`Refusal::NotIdentified`]).
+///    none does, for which a hedge is the reason ([`IdentificationError::NotIdentified`]).
 ///
 /// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent.
 /// Treatments that were randomised are so in the first study only: elsewhere people take them as the graph
@@ -56,7 +56,7 @@ use crate::error::{Error, Refusal, Result, listed};
 /// ```
 ///
 /// # Errors
-/// [`Error::Causal`] with every [`Refusal`]; [`Error::TooFew`] without studies or treatments;
+/// [`Error::Causal`] with every [`IdentificationError`]; [`Error::TooFew`] without studies or treatments;
 /// [`Error::DuplicateName`]; [`Error::Parameter`] where `differs` names a study that is not there, or there
 /// is neither a graph nor a set.
 pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> {
@@ -72,7 +72,7 @@ pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> 
         }
     }
     if query.treatments.contains(&query.outcome) {
-        return Err(Error::causal(Refusal::TreatmentIsOutcome { name: query.outcome.clone() }));
+        return Err(Error::causal(IdentificationError::TreatmentIsOutcome { name: query.outcome.clone() }));
     }
     for (study, names) in &query.differs {
         if *study >= query.studies.len() || query.studies.len() < 2 {
@@ -84,12 +84,12 @@ pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> 
         }
     }
     match graph {
-        Some(graph) => by_graph(graph, query),
-        None => given::trusted(query),
+        Some(graph) => identify_by_graph(graph, query),
+        None => user_sets::assume_without_graph(query),
     }
 }
 
-fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
+fn identify_by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
     let (set, outcome) = (graph.places(&query.treatments)?, graph.place(&query.outcome)?);
     let place = |column: &String| graph.find(column).filter(|&v| !graph.is_latent(v));
     let studies: Vec<Nodes> =
@@ -109,12 +109,22 @@ fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
         query.measured(study, graph.name(v), role)?;
         if graph.is_latent(v) {
             let why = "the graph declares it latent, that is unmeasured".into();
-            return Err(Error::causal(Refusal::UnfitVariable { name: graph.name(v).into(), role, why }));
+            return Err(Error::causal(IdentificationError::UnfitVariable {
+                name: graph.name(v).into(),
+                role,
+                why,
+            }));
         }
     }
-    let chain =
-        Chain { graph, treatments: &treatments, set: &set, outcome, studies: &studies, differs: &differs };
-    let bridges = if treatments.is_empty() { chain.constant()? } else { chain.carrying()? };
+    let chain = StudySequence {
+        graph,
+        treatments: &treatments,
+        set: &set,
+        outcome,
+        studies: &studies,
+        differs: &differs,
+    };
+    let bridges = if treatments.is_empty() { chain.no_effect_bridges()? } else { chain.effect_bridges()? };
     let affected = graph.effects(&treatments);
     let (outcomes, passive) = match bridges.first() {
         None => (Nodes::from([outcome]), Nodes::new()),
@@ -134,10 +144,14 @@ fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
         (How::Constant, Source::Graph)
     } else {
         match &query.strategy {
-            Strategy::Derive => (derived(&effect, bridges.is_empty())?, Source::Graph),
+            Strategy::Derive => (strategy_from_graph(&effect, bridges.is_empty())?, Source::Graph),
             Strategy::Randomized => (How::Randomized { adjust: names(&passive) }, Source::Graph),
-            Strategy::Adjust(set) => (given::adjusting(&effect, query, set)?, Source::Confirmed),
-            Strategy::FrontDoor(set) => (given::passing(&effect, query, set)?, Source::Confirmed),
+            Strategy::Adjust(set) => {
+                (user_sets::check_adjustment_set(&effect, query, set)?, Source::Confirmed)
+            }
+            Strategy::FrontDoor(set) => {
+                (user_sets::check_front_door(&effect, query, set)?, Source::Confirmed)
+            }
         }
     };
     let is_known = |column: &String| graph.find(column).is_some();
@@ -161,7 +175,7 @@ fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
         outcome: query.outcome.clone(),
         how,
         source,
-        bridges: chain.told(&bridges),
+        bridges: chain.named_bridges(&bridges),
         assumptions: Vec::new(),
         unknown,
     };
@@ -170,9 +184,9 @@ fn by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
 }
 
 /// By the back door, else by the front door, else with a single study by a sequence of adjustments.
-fn derived(effect: &Effect<'_>, single_study: bool) -> Result<How> {
+fn strategy_from_graph(effect: &Effect<'_>, single_study: bool) -> Result<How> {
     let graph = effect.graph;
-    let told = |sets: &Sets| -> (Vec<String>, Vec<Vec<String>>) {
+    let told = |sets: &AdjustmentSets| -> (Vec<String>, Vec<Vec<String>>) {
         (graph.named(&sets.sets[0]), sets.sets[1..].iter().map(|set| graph.named(set)).collect())
     };
     if let Some(sets) = effect.back_door() {
@@ -211,7 +225,7 @@ fn would_help(effect: &Effect<'_>, single_study: bool) -> Vec<Vec<String>> {
         let other = Effect { measured: &measured, ..*effect };
         other.is_identified() || sequence(&other, single_study).is_some()
     };
-    helpful(effect.graph, &(&all - &used), serves)
+    helpful_variables(effect.graph, &(&all - &used), serves)
 }
 
 /// Treatments in causal order, each with what is adjusted for before it; only where the outcome is in the
@@ -229,7 +243,7 @@ fn sequence(effect: &Effect<'_>, single_study: bool) -> Option<Vec<SequentialSte
 
 fn not_identified(effect: &Effect<'_>, single_study: bool, hedge: Hedge) -> Error {
     let graph = effect.graph;
-    let (behind, largest) = (effect.behind(), effect.largest());
+    let (behind, largest) = (effect.backdoor_graph(), effect.largest());
     let mut open_paths: Vec<String> = Vec::new();
     for &outcome in effect.outcomes {
         let path = behind.path(effect.treatments, &[outcome].into(), &largest);
@@ -245,7 +259,7 @@ fn not_identified(effect: &Effect<'_>, single_study: bool, hedge: Hedge) -> Erro
     let single = effect.treatments.len() == 1 && effect.outcomes.len() == 1;
     let instrument =
         ends.next().filter(|_| single).and_then(|(&x, &y)| instrument::find(graph, x, y, effect.measured));
-    Error::causal(Refusal::NotIdentified {
+    Error::causal(IdentificationError::NotIdentified {
         treatments: graph.named(effect.treatments),
         outcomes: graph.named(effect.outcomes),
         why,

@@ -48,7 +48,8 @@ impl Instrument {
 /// ```
 ///
 /// # Errors
-/// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable) for the treatment or outcome.
+/// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable) for the treatment or
+/// outcome.
 pub fn instrument<S: AsRef<str>>(
     graph: &Graph,
     treatment: &str,

@@ -24,20 +24,20 @@
 //! are the exact moments of the stages' posteriors, which are independent as the likelihood factorises. Of
 //! stages between the first and the last, V is over some rows.
 
-use super::arrived::Arrived;
-use super::parts::{Cause, Parts, add, plus, total};
-use super::people::People;
-use super::process::Process;
-use super::reading::Reading;
-use super::solver::Solver;
+use super::defaults::evenly_spaced;
+use super::kernel_regression::KernelRegression;
+use super::outcome_at_mediators::OutcomeAtMediators;
+use super::outcome_gp::OutcomeGp;
+use super::query_embedding::QueryEmbedding;
 use super::stages::unused;
-use super::standing::Standing;
-use super::start::at_most;
+use super::support::DataSupport;
+use super::target_population::PopulationWeights;
+use super::uncertainty_parts::{CovarianceParts, UncertaintyCause, add_matrix, add_part, sum_parts};
 use crate::error::Result;
-use crate::expansion::Expansion;
 use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot};
-use crate::posterior::{Covariance, Functionals, Known};
+use crate::posterior::{Functionals, PosteriorCovariance, VarianceReduction};
 use crate::random::Random;
 use crate::table::Table;
 
@@ -45,9 +45,9 @@ use crate::table::Table;
 #[derive(Debug, Clone)]
 pub(super) enum StageFit {
     /// The outcome.
-    Outcome(Box<Process>),
+    Outcome(Box<OutcomeGp>),
     /// What the next stage expects, with the ridge λ.
-    Regression { solver: Solver, ridge: f64 },
+    Regression { solver: KernelRegression, ridge: f64 },
 }
 
 /// A regression with its groups of columns.
@@ -64,7 +64,7 @@ pub(super) struct FittedStage {
 pub(super) struct History {
     pub rows: Table,
     /// Their kernel with points and with each other.
-    arrived: Arrived,
+    arrived: OutcomeAtMediators,
     /// The mean of `k_h(h_i, h_i)`, and `K_h K_hᵀ/n` between points.
     mean_diagonal: f64,
     squares: Matrix,
@@ -86,8 +86,8 @@ pub(super) struct Averaged {
     points: Table,
     /// The values of all rows.
     pub rows: Table,
-    pub people: People,
-    reading: Reading,
+    pub people: PopulationWeights,
+    reading: QueryEmbedding,
     /// The kernel of points with members.
     with_members: Matrix,
     /// Whether the members are the rows themselves.
@@ -113,7 +113,7 @@ struct Queries {
 
 /// What one way through the stages finds.
 struct Pass {
-    parts: Parts,
+    parts: CovarianceParts,
     /// By stage the share of each query's prior variance that its rows take away.
     resolved: Vec<Vec<f64>>,
     /// Weights on rows of the first stage of the pass, queries × rows.
@@ -137,18 +137,18 @@ fn ones(rows: usize, cols: usize) -> Matrix {
 impl StageFit {
     pub fn sees_rows(&self) -> bool {
         match self {
-            Self::Outcome(process) => process.sees_rows(),
-            Self::Regression { solver, .. } => matches!(solver, Solver::Rows(_)),
+            Self::Outcome(process) => process.uses_all_rows(),
+            Self::Regression { solver, .. } => matches!(solver, KernelRegression::Rows(_)),
         }
     }
 }
 
 impl History {
     pub fn new(kernel: Kernel, points: Table, rows: Table, all: bool) -> Result<Self> {
-        let arrived = Arrived::new((&points, &kernel), &rows, all)?;
+        let arrived = OutcomeAtMediators::new((&points, &kernel), &rows, all)?;
         let n = rows.rows() as f64;
         let mean_diagonal = kernel.diagonal(&rows).iter().sum::<f64>() / n;
-        let mut squares = arrived.with_points().matmul(&arrived.with_points().transpose());
+        let mut squares = arrived.cross_covariance().matmul(&arrived.cross_covariance().transpose());
         squares.data_mut().iter_mut().for_each(|v| *v /= n);
         Ok(Self { rows, arrived, mean_diagonal, squares })
     }
@@ -157,15 +157,15 @@ impl History {
 impl Averaged {
     /// Over all rows.
     pub fn new(kernel: Kernel, points: Table, rows: Table) -> Self {
-        let people = People::all(&rows);
+        let people = PopulationWeights::all(&rows);
         let mut own = Self::over(kernel, points, rows, people);
         own.own = true;
         own
     }
 
-    fn over(kernel: Kernel, points: Table, rows: Table, people: People) -> Self {
+    fn over(kernel: Kernel, points: Table, rows: Table, people: PopulationWeights) -> Self {
         let with_members = kernel.cross_gram(&points, &people.covariates);
-        let reading = Reading::of_members(&with_members, &kernel, &people.covariates, &people.weights);
+        let reading = QueryEmbedding::of_members(&with_members, &kernel, &people.covariates, &people.weights);
         Self { kernel, points, rows, people, reading, with_members, own: false }
     }
 }
@@ -186,7 +186,7 @@ impl Iterated {
     }
 
     /// The process of the outcome.
-    pub fn process(&self) -> &Process {
+    pub fn process(&self) -> &OutcomeGp {
         match self.stages.last().map(|stage| &stage.fit) {
             Some(StageFit::Outcome(process)) => process,
             _ => unreachable!("the last stage regresses the outcome"),
@@ -208,7 +208,7 @@ impl Iterated {
     }
 
     /// The same effect on other people.
-    pub fn on(&self, people: People) -> Self {
+    pub fn on(&self, people: PopulationWeights) -> Self {
         let mut other = self.clone();
         if let Some(own) = other.stages[0].averaged.take() {
             other.stages[0].averaged = Some(Averaged::over(own.kernel, own.points, own.rows, people));
@@ -220,7 +220,7 @@ impl Iterated {
     /// largest.
     pub fn unexplained(&self) -> Option<f64> {
         let each = self.stages.iter().filter_map(|stage| match &stage.fit {
-            StageFit::Outcome(process) => process.unexplained(),
+            StageFit::Outcome(process) => process.unexplained_share(),
             StageFit::Regression { solver, .. } => solver.unexplained(),
         });
         each.reduce(f64::max)
@@ -242,7 +242,7 @@ impl Iterated {
         let (mut phi, mut prior) = match (&stage.history, weights) {
             (Some(history), Some(weights)) => {
                 let own = history.arrived.weighted(weights, &queries.constants);
-                (own.columns, own.prior)
+                (own.columns, own.prior_scale)
             }
             _ => (ones(stage.point_count(), q), ones(q, q)),
         };
@@ -264,31 +264,39 @@ impl Iterated {
         });
         if let Some(averaged) = &stage.averaged {
             let (columns, with_each_other) = (phi, prior);
-            phi = averaged.reading.with_rows(&columns);
-            prior = averaged.reading.with_each_other(&columns, &with_each_other);
+            phi = averaged.reading.row_cross_covariance(&columns);
+            prior = averaged.reading.query_covariance(&columns, &with_each_other);
         }
         let share = |open: f64, all: f64| if all > 0.0 { (1.0 - open / all).clamp(0.0, 1.0) } else { 0.0 };
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let constants = queries.constants.clone();
                 let weights = process.solver().weights(&process.with_points(&phi, &constants));
-                let before: Vec<f64> =
-                    (0..q).map(|i| prior[(i, i)] + process.level() * constants[i].powi(2)).collect();
-                let part = process.covariance(&Functionals { columns: phi, prior, constants });
+                let before: Vec<f64> = (0..q)
+                    .map(|i| prior[(i, i)] + process.intercept_variance() * constants[i].powi(2))
+                    .collect();
+                let part = process.covariance(&Functionals { columns: phi, prior_scale: prior, constants });
                 let resolved = (0..q).map(|i| share(part[(i, i)], before[i])).collect();
-                Pass { parts: vec![(Cause::Outcome, part)], resolved: vec![resolved], weights, of_members }
+                Pass {
+                    parts: vec![(UncertaintyCause::Outcome, part)],
+                    resolved: vec![resolved],
+                    weights,
+                    of_members,
+                }
             }
             StageFit::Regression { solver, .. } => {
-                let (weights, known) = solver.read(phi);
+                let (weights, known) = solver.weights_and_explained(phi);
                 let mut open = prior.clone();
                 open.data_mut().iter_mut().zip(known.data()).for_each(|(open, known)| *open -= known);
                 let next = self.pass(t + 1, Some(&weights), queries);
                 let mut parts = next.parts;
                 let (square, variance) = self.second_moments(t + 1, queries);
-                for (cause, moment) in [(Cause::Stage(t), square), (Cause::Interaction, variance)] {
+                for (cause, moment) in
+                    [(UncertaintyCause::Stage(t), square), (UncertaintyCause::Interaction, variance)]
+                {
                     let mut own = open.clone();
                     times(&mut own, &moment);
-                    add(&mut parts, cause, 1.0, &own);
+                    add_part(&mut parts, cause, 1.0, &own);
                 }
                 let mut resolved = vec![(0..q).map(|i| share(open[(i, i)], prior[(i, i)])).collect()];
                 resolved.extend(next.resolved);
@@ -306,7 +314,7 @@ impl Iterated {
                 let values = own.iter().flat_map(|v| std::iter::repeat_n(*v, q)).collect();
                 Matrix::from_row_major(own.len(), q, values)
             }
-            StageFit::Regression { solver, .. } => solver.apply(self.means_of_rows(t + 1, queries)),
+            StageFit::Regression { solver, .. } => solver.solve_matrix(self.means_of_rows(t + 1, queries)),
         }
     }
 
@@ -315,7 +323,7 @@ impl Iterated {
         let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
         let mut own = self.coefficients(t, queries);
         times(&mut own, &self.without_history(t, queries));
-        history.arrived.with_points().transpose_matmul(&own)
+        history.arrived.cross_covariance().transpose_matmul(&own)
     }
 
     /// The kernel of points with queries, but for that of the history.
@@ -325,7 +333,7 @@ impl Iterated {
             times(&mut own, with_points);
         }
         match &self.stages[t].averaged {
-            Some(averaged) => averaged.reading.with_rows(&own),
+            Some(averaged) => averaged.reading.row_cross_covariance(&own),
             None => own,
         }
     }
@@ -346,7 +354,7 @@ impl Iterated {
                     times(&mut prior, with_each_other);
                 }
                 if let Some(averaged) = &stage.averaged {
-                    prior.data_mut().iter_mut().for_each(|v| *v *= averaged.reading.own);
+                    prior.data_mut().iter_mut().for_each(|v| *v *= averaged.reading.kernel_scale);
                 }
                 prior.data_mut().iter_mut().for_each(|v| *v *= history.mean_diagonal);
                 let mut known = process.inverse();
@@ -357,13 +365,13 @@ impl Iterated {
             }
             StageFit::Regression { .. } => {
                 let count = history.rows.rows();
-                let some = at_most(SECOND_MOMENT_ROWS, count);
+                let some = evenly_spaced(SECOND_MOMENT_ROWS, count);
                 let of_zero = Queries { kernels: queries.kernels.clone(), constants: vec![0.0; q] };
                 let mut variance = Matrix::zeros(q, q);
                 for row in &some {
                     let mut weights = Matrix::zeros(q, count);
                     (0..q).for_each(|i| weights.row_mut(i)[*row] = 1.0);
-                    plus(&mut variance, &total(&self.pass(t, Some(&weights), &of_zero).parts, q));
+                    add_matrix(&mut variance, &sum_parts(&self.pass(t, Some(&weights), &of_zero).parts, q));
                 }
                 variance.data_mut().iter_mut().for_each(|v| *v /= some.len() as f64);
                 (square, variance)
@@ -372,11 +380,11 @@ impl Iterated {
     }
 
     /// Means of queries, what is not known of them jointly, and their support.
-    pub fn told(&self, treatments: &Table) -> (Vec<f64>, Parts, Vec<Standing>) {
+    pub fn told(&self, treatments: &Table) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
         self.evaluate(&self.queries(treatments))
     }
 
-    fn evaluate(&self, queries: &Queries) -> (Vec<f64>, Parts, Vec<Standing>) {
+    fn evaluate(&self, queries: &Queries) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
         let q = queries.constants.len();
         let pass = self.pass(0, None, queries);
         let mut coefficients = self.coefficients(0, queries);
@@ -387,17 +395,17 @@ impl Iterated {
         }
         let mut parts = pass.parts;
         if let Some(part) = self.of_people(pass.of_members.as_ref()) {
-            add(&mut parts, Cause::Adjustment, 1.0, &part);
+            add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
         }
         let of = |i: usize| {
             let row = pass.weights.row(i);
             let (mass, size): (f64, f64) = (row.iter().sum(), row.iter().map(|e| e.abs()).sum());
-            Standing {
-                resolved_by_first: pass.resolved[0][i],
+            DataSupport {
+                variance_explained_by_first: pass.resolved[0][i],
                 resolved_by_rest: pass.resolved[1..].iter().map(|own| own[i]).fold(1.0, f64::min),
                 effective_rows: if size > 0.0 { size * size / dot(row, row) } else { 0.0 },
-                mass,
-                people: 1.0,
+                weight_sum: mass,
+                population_explained: 1.0,
                 overlap: 1.0,
             }
         };
@@ -410,7 +418,7 @@ impl Iterated {
         let averaged = self.stages.iter().find_map(|stage| stage.averaged.as_ref())?;
         let mut own = of_members?.clone();
         let (m, q) = (own.rows() as f64, own.cols());
-        let scale = match averaged.people.open {
+        let scale = match averaged.people.unexplained_share {
             Some(open) => open / m,
             None if averaged.own && self.adjustment => {
                 for j in 0..q {
@@ -429,9 +437,10 @@ impl Iterated {
     /// Joint draws of queries, queries × draws: normal ones with the mean and covariance.
     pub fn sample(&self, treatments: &Table, draws: usize, random: &mut Random) -> Result<Matrix> {
         let (means, parts, _) = self.told(treatments);
-        let all = total(&parts, means.len());
-        let scale = super::normal::size(&all);
-        let mut out = super::normal::drawn(all, scale, draws, "covariance of the effect", random)?;
+        let all = sum_parts(&parts, means.len());
+        let scale = super::normal_draws::mean_diagonal(&all);
+        let mut out =
+            super::normal_draws::normal_draws(all, scale, draws, "covariance of the effect", random)?;
         means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
         Ok(out)
     }
@@ -442,7 +451,7 @@ impl Iterated {
     /// # Errors
     /// [`Error::Unused`](crate::Error::Unused) for treatments that are set at several times, of which the
     /// effect is a sum of products of kernels.
-    pub fn posterior(&self) -> Result<(Expansion, Covariance)> {
+    pub fn posterior(&self) -> Result<(KernelExpansion, PosteriorCovariance)> {
         let set = match (&self.stages[0].set, self.stages[1..].iter().all(|stage| stage.set.is_none())) {
             (Some(set), true) => set,
             _ => {
@@ -453,18 +462,22 @@ impl Iterated {
         let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
         // First of the kernel itself, of which the prior is a multiple; then of the columns.
         kernels[0] = Some((Matrix::zeros(n, 1), ones(1, 1)));
-        let prior = total(&self.pass(0, None, &Queries { kernels, constants: vec![0.0] }).parts, 1)[(0, 0)];
+        let prior =
+            sum_parts(&self.pass(0, None, &Queries { kernels, constants: vec![0.0] }).parts, 1)[(0, 0)];
         let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
         kernels[0] = Some((Matrix::identity(n), Matrix::zeros(n, n)));
         let queries = Queries { kernels, constants: vec![0.0; n] };
         let (coef, parts, _) = self.evaluate(&queries);
-        let mut known = total(&parts, n);
+        let mut known = sum_parts(&parts, n);
         known.data_mut().iter_mut().for_each(|v| *v = -*v);
         let coef = Matrix::column_vector(coef);
         let constant = vec![self.process().constant];
-        let model = Expansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
-        let known = vec![Known::Dense(known)];
-        Ok((model, Covariance { prior, mirror: None, known, scale: vec![1.0] }))
+        let model = KernelExpansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
+        let known = vec![VarianceReduction::Dense(known)];
+        Ok((
+            model,
+            PosteriorCovariance { prior_scale: prior, skew_swap: None, reduction: known, scale: vec![1.0] },
+        ))
     }
 
     /// By how much each new row would lower the variance of sums of effects (sums × rows).
@@ -476,14 +489,14 @@ impl Iterated {
             return Err(unused("what one more row is worth", "effects of one regression"));
         };
         let process = self.process();
-        let (asked, new) = (treatments, rows.conform(process.points().columns())?);
+        let (asked, new) = (treatments, rows.align_to(process.points().columns())?);
         let width = set.points.width();
         let x = new.select_columns(&(0..width).collect::<Vec<_>>());
         let turned = by.transpose();
         let mut columns = set.kernel.cross_gram(&set.points, asked).matmul(&turned);
         let mut with_query = set.kernel.cross_gram(&x, asked).matmul(&turned);
         if let Some(averaged) = averaged {
-            columns = averaged.reading.with_rows(&columns);
+            columns = averaged.reading.row_cross_covariance(&columns);
             let z = new.select_columns(&(width..new.width()).collect::<Vec<_>>());
             let people = &averaged.people;
             let of_people = averaged.kernel.cross_gram(&z, &people.covariates).matvec(&people.weights);
@@ -492,7 +505,7 @@ impl Iterated {
             }
         }
         let constants: Vec<f64> = (0..by.rows()).map(|s| by.row(s).iter().sum()).collect();
-        Ok(process.row_lowers((&columns, &constants), with_query, &new))
+        Ok(process.row_variance_reduction((&columns, &constants), with_query, &new))
     }
 
     /// What stage t expects less the constant with each of these rows' histories and one choice of
@@ -505,8 +518,8 @@ impl Iterated {
         let queries = Queries { constants: vec![0.0; rows.len()], ..self.queries(&repeated) };
         let mut weights = Matrix::zeros(rows.len(), history.rows.rows());
         rows.iter().enumerate().for_each(|(i, row)| weights.row_mut(i)[*row] = 1.0);
-        let covariance = total(&self.pass(t, Some(&weights), &queries).parts, rows.len());
-        let open = crate::linalg::few_columns(&covariance, 1e-3);
+        let covariance = sum_parts(&self.pass(t, Some(&weights), &queries).parts, rows.len());
+        let open = crate::linalg::low_rank_factor(&covariance, 1e-3);
         let values = rows.iter().enumerate().flat_map(|(i, row)| {
             std::iter::once(all[(*row, 0)]).chain(open.row(i).iter().copied()).collect::<Vec<_>>()
         });

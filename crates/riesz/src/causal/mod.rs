@@ -2,93 +2,94 @@
 //!
 //! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect
 //! follows from it and the columns that studies have, or refuses with the path that is open and what would
-//! help ([`Refusal`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables, [`Fusion`]
-//! learns the effect from these, and [`Effect`] says it with a joint band, by what leaves it unsure, of all
-//! people or of others ([`Whom`]); an [`Estimand`] is what is asked of it. [`Search`] says which treatments
-//! to try next, and [`Updated`] what is believed after some were.
+//! help ([`IdentificationError`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables,
+//! [`Fusion`] learns the effect from these, and [`Effect`] says it with a joint band, by what leaves it
+//! unsure, of all people or of others ([`TargetPopulation`]); an [`Estimand`] is what is asked of it.
+//! [`AcquisitionSearch`] says which treatments to try next, and [`UpdatedEffect`] what is believed after some
+//! were.
 //! [`effect_formula`] decides by the complete algorithm whether any formula of what was measured gives an
 //! effect, [`sequential_adjustment`] finds covariates for treatments in time, and [`instrument`] instruments.
 //! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
 
 mod acquisition;
 mod adjustment;
-mod answer;
-mod arrived;
-mod asked;
 mod assumptions;
-mod blocks;
-mod bridge;
-mod decided;
+mod bayesian_optimisation;
+mod caveats;
+mod chain_construction;
+mod conditional_regression;
+mod defaults;
 mod domain;
-mod doubts;
-mod draws;
 mod effect;
+mod effect_prior;
 mod estimand;
+mod fitc_kernel;
 mod formula;
-mod gather;
+mod fusion;
 mod general;
-mod given;
 mod graph;
+mod identification;
 mod identify;
 mod instrument;
 mod iterated;
-mod landmarks;
-mod link;
-mod low_rank;
-mod measure;
-mod normal;
-mod optimise;
-mod overlap;
+mod kernel_integrals;
+mod kernel_regression;
+mod mediator_sums;
+mod normal_draws;
+mod outcome_at_mediators;
+mod outcome_gp;
 mod parse;
-mod parts;
-mod people;
 mod pointwise;
-mod prior;
-mod process;
+mod population_effect;
+mod positivity;
+mod posterior_draws;
+mod product_kernel;
 mod projection;
-mod published;
-mod reading;
-mod regression;
+mod published_posteriors;
+mod query_embedding;
 mod separation;
 mod sequential;
-mod shared;
-mod solver;
+mod sequential_update;
+mod shared_covariates;
 mod stages;
-mod standing;
-mod start;
-mod steps;
 mod studies;
-mod through;
-mod tune;
+mod study_chain;
+mod study_landmarks;
+mod study_tables;
+mod support;
+mod target_population;
+mod transport_bridges;
+mod treatment_variation;
 mod tune_stages;
-mod updated;
-mod worth;
+mod uncertainty_parts;
+mod user_sets;
+mod value_of_information;
 
-pub use crate::error::Refusal;
+pub use crate::error::IdentificationError;
 pub use acquisition::{Acquisition, log_expected_improvement};
-pub use answer::{Bridge, How, Identification, Query, Source, Strategy};
+pub use bayesian_optimisation::{AcquisitionSearch, Incumbent, Suggestion, TreatmentArm};
+pub use caveats::{Caveat, caveats};
 pub use domain::Domain;
-pub use doubts::{Doubt, doubts};
 pub use effect::{Effect, Told};
-pub use estimand::{Estimand, Sums};
+pub use effect_prior::EffectPrior;
+pub use estimand::{Estimand, EstimandWeights};
 pub use formula::{EffectFormula, Formula};
-pub use gather::{Gathered, Measured, gather};
+pub use fusion::Fusion;
 pub use general::{Hedge, effect_formula};
 pub use graph::Graph;
+pub use identification::{Bridge, How, Identification, Query, Source, Strategy};
 pub use identify::identify;
 pub use instrument::{Instrument, instrument};
-pub use measure::Measure;
-pub use optimise::{Arm, Best, Search, Suggestion};
-pub use parts::Cause;
-pub use people::Whom;
-pub use pointwise::{Pointwise, USUAL_DOSES, usual_combinations, usual_doses};
-pub use prior::Prior;
-pub use process::ProcessParameters;
-pub use published::{Form, Published};
+pub use kernel_integrals::MediatorMeasure;
+pub use mediator_sums::MediatorSum;
+pub use outcome_gp::OutcomeGpParameters;
+pub use pointwise::{DEFAULT_DOSE_COUNT, Pointwise, default_doses, usual_combinations};
+pub use published_posteriors::{IntegralForm, PublishedPosterior};
 pub use sequential::{SequentialStep, sequential_adjustment};
+pub use sequential_update::{DiscrepancyParameters, EffectPosterior, Trials, UpdatedEffect};
 pub use stages::{SingleTable, Stage, StageParameters};
-pub use standing::Standing;
-pub use studies::{Parameters, Route, Studies, Study, StudyParameters};
-pub use through::Through;
-pub use tune::Fusion;
-pub use updated::{Discrepancy, Outlook, Trials, Updated};
+pub use studies::{IdentificationRoute, Parameters, Studies, Study, StudyParameters};
+pub use study_tables::{MeasuredColumns, PreparedStudies, gather};
+pub use support::DataSupport;
+pub use target_population::TargetPopulation;
+pub use uncertainty_parts::UncertaintyCause;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::effect::{Effect, Told};
 use super::estimand::Estimand;
-use super::parts::Cause;
-use super::standing::Standing;
+use super::support::DataSupport;
+use super::uncertainty_parts::UncertaintyCause;
 use crate::error::{Error, Result};
 use crate::explanation::normal;
 use crate::table::{ColumnKind, Table};
@@ -15,7 +15,7 @@ use crate::table::{ColumnKind, Table};
 const AT_ONCE: usize = 256;
 
 /// The share of the first study's doses outside a [usual grid](usual_doses), on each side.
-const OUTSIDE: f64 = 0.025;
+const GRID_MARGIN: f64 = 0.025;
 
 /// Doses that are no more than these are shown as they are.
 const FEW_DOSES: usize = 10;
@@ -24,7 +24,7 @@ const FEW_DOSES: usize = 10;
 const MOST_COMBINED: usize = 4;
 
 /// Doses of a curve that is asked for at no others.
-pub const USUAL_DOSES: usize = 50;
+pub const DEFAULT_DOSE_COUNT: usize = 50;
 
 /// An effect at some treatments, one by one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,9 +32,9 @@ pub struct Pointwise {
     /// Posterior means.
     pub mean: Vec<f64>,
     /// Variances by cause, in their order; these add up to the variance.
-    pub causes: Vec<(Cause, Vec<f64>)>,
+    pub causes: Vec<(UncertaintyCause, Vec<f64>)>,
     /// How each treatment stands to the studies; of contrasts and slopes the lesser of both ends.
-    pub standing: Vec<Standing>,
+    pub standing: Vec<DataSupport>,
 }
 
 impl Effect {
@@ -42,13 +42,13 @@ impl Effect {
     /// [`at`](Self::at), some rows at a time.
     ///
     /// # Errors
-    /// As [`Estimand::over`].
+    /// As [`Estimand::weights_at`].
     pub fn pointwise(&self, treatments: &Table, estimand: &Estimand) -> Result<Pointwise> {
         let mut all = Pointwise::default();
         let rows: Vec<usize> = (0..treatments.rows()).collect();
         for some in rows.chunks(AT_ONCE) {
-            let sums = estimand.over(&treatments.select_rows(some), self.treatments())?;
-            all.add(sums.told(&self.at(&sums.treatments)?));
+            let sums = estimand.weights_at(&treatments.select_rows(some), self.treatments())?;
+            all.add(sums.estimate(&self.at(&sums.treatments)?));
         }
         all.causes.sort_by_key(|(cause, _)| *cause);
         Ok(all)
@@ -90,20 +90,20 @@ impl Pointwise {
     }
 
     /// Of each cause the share of the variance, over all treatments together; 0 where there is none.
-    pub fn shares(&self) -> Vec<(Cause, f64)> {
+    pub fn variance_shares(&self) -> Vec<(UncertaintyCause, f64)> {
         let sums: Vec<f64> = self.causes.iter().map(|(_, own)| own.iter().sum()).collect();
         let all: f64 = sums.iter().sum();
         let share = |sum: f64| if all > 0.0 { sum / all } else { 0.0 };
         self.causes.iter().zip(sums).map(|((cause, _), sum)| (*cause, share(sum))).collect()
     }
 
-    /// Whether the studies tell each, see [`Standing::supported`].
+    /// Whether the studies tell each, see [`DataSupport::is_supported`].
     pub fn supported(&self) -> Vec<bool> {
-        self.standing.iter().map(Standing::supported).collect()
+        self.standing.iter().map(DataSupport::is_supported).collect()
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for UncertaintyCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Study(number) => write!(f, "study {}", number + 1),
@@ -151,17 +151,17 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
     Table::from_column_major(treatments.columns().to_vec(), rows.len(), values)
 }
 
-/// Treatments to show an effect at, of those that a study has: `count` doses (by habit [`USUAL_DOSES`]) at
-/// equal distances over the middle 95 % of them; all different doses where they are few, and all levels that
-/// are seen.
+/// Treatments to show an effect at, of those that a study has: `count` doses (by habit
+/// [`DEFAULT_DOSE_COUNT`]) at equal distances over the middle 95 % of them; all different doses where they
+/// are few, and all levels that are seen.
 ///
 /// # Errors
 /// [`Error::Shape`] for several treatments: these have no usual order.
-pub fn usual_doses(treatments: &Table, count: usize) -> Result<Table> {
+pub fn default_doses(treatments: &Table, count: usize) -> Result<Table> {
     crate::error::sized("the table of treatments", "columns", 1, treatments.width(), "a curve is along one")?;
     let mut own = treatments.column(0).to_vec();
     own.sort_unstable_by(f64::total_cmp);
-    let cut = (OUTSIDE * own.len() as f64) as usize;
+    let cut = (GRID_MARGIN * own.len() as f64) as usize;
     let inside = own.iter().copied().skip(cut).take(own.len() - 2 * cut);
     let (low, high) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     own.dedup();

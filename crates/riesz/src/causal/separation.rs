@@ -10,7 +10,7 @@ impl Graph {
     /// O(variables + arrows): Shachter 1998). Variables that are given count on neither side.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable).
+    /// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
     pub fn d_separated<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<bool> {
         Ok(self.separated(&self.places(a)?, &self.places(b)?, &self.places(given)?))
     }
@@ -19,7 +19,7 @@ impl Graph {
     /// `None` if they are d-separated.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable).
+    /// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
     pub fn open_path<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<Option<String>> {
         Ok(self.path(&self.places(a)?, &self.places(b)?, &self.places(given)?))
     }

@@ -59,7 +59,8 @@ pub struct SequentialStep {
 /// ```
 ///
 /// # Errors
-/// [`Refusal::UnknownVariable`](crate::causal::Refusal::UnknownVariable) for a treatment or outcome.
+/// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable) for a treatment or
+/// outcome.
 pub fn sequential_adjustment<S: AsRef<str>>(
     graph: &Graph,
     treatments: &[S],

@@ -10,13 +10,13 @@
 //! The last stage regresses the outcome. Every other stage regresses what the stage after it expects at the
 //! rows' histories (the g-formula by iterated conditional expectations: Robins 1986; Bang and Robins 2005).
 
-use super::answer::{How, Identification};
 use super::effect::{Effect, Model};
+use super::identification::{How, Identification};
 use super::iterated::{Averaged, FittedStage, History, Iterated, Set, StageFit};
-use super::process::{Process, ProcessParameters};
+use super::kernel_regression::KernelRegression;
+use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
 use super::sequential::SequentialStep;
-use super::shared::split;
-use super::solver::Solver;
+use super::shared_covariates::split;
 use super::studies::Studies;
 use crate::error::{Error, Result, sized};
 use crate::fit::inducing_points;
@@ -54,7 +54,7 @@ pub struct StageParameters {
     /// order, and its ridge λ > 0. The kernel is a product over these three groups.
     pub regressions: Vec<(Kernel, f64)>,
     /// Of the last stage, over columns in the same order.
-    pub outcome: ProcessParameters,
+    pub outcome: OutcomeGpParameters,
     /// Whether the uncertainty of who is in the table counts.
     pub adjustment: bool,
     /// As of [`Fusion`](super::Fusion).
@@ -244,12 +244,12 @@ impl SingleTable {
     /// The last stage.
     pub(super) fn last(
         &self,
-        parameters: &ProcessParameters,
+        parameters: &OutcomeGpParameters,
         landmarks: Option<&Table>,
     ) -> Result<FittedStage> {
         let t = self.stages.len() - 1;
         let x = self.select(&self.stages[t].columns())?;
-        let process = Process::new(0, (&x, &self.outcome), parameters.clone(), landmarks)?;
+        let process = OutcomeGp::new(0, (&x, &self.outcome), parameters.clone(), landmarks)?;
         let (kernel, places) = (process.kernel().clone(), process.points().clone());
         self.stage(t, &kernel, &places, StageFit::Outcome(Box::new(process)))
     }
@@ -268,11 +268,11 @@ impl SingleTable {
             None => {
                 let mut gram = kernel.gram(&rows);
                 gram.add_diagonal(|_| *ridge);
-                Solver::rows(gram, "kernel matrix of the stage plus ridge")?
+                KernelRegression::rows(gram, "kernel matrix of the stage plus ridge")?
             }
             Some(points) => {
                 let with_rows = kernel.cross_gram(points, &rows);
-                Solver::landmarks(kernel.gram(points), with_rows, &kernel.diagonal(&rows), *ridge)?
+                KernelRegression::landmarks(kernel.gram(points), with_rows, &kernel.diagonal(&rows), *ridge)?
             }
         };
         let fit = StageFit::Regression { solver, ridge: *ridge };

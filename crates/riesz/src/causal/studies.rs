@@ -1,14 +1,14 @@
 //! Effects from studies that nobody joined: study 1 has treatment and mediator, study 2 mediator and outcome.
 
-use super::blocks::Block;
-use super::process::ProcessParameters;
+use super::outcome_gp::OutcomeGpParameters;
+use super::product_kernel::Block;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::table::{Column, Table};
 
 /// How a study tells what a treatment does to its mediators.
 #[derive(Debug, Clone)]
-pub enum Route {
+pub enum IdentificationRoute {
     /// As it is seen: the treatment is randomised, or nothing confounds it.
     Direct,
     /// Averaged over these covariates, a row each of the study (back-door).
@@ -23,7 +23,7 @@ pub struct Study {
     /// What is queried of it: treatments in the first study, mediators of the one before in others.
     pub treatments: Table,
     /// How it tells what these do.
-    pub route: Route,
+    pub route: IdentificationRoute,
     /// What carries the effect of treatments to the next study: columns that both have.
     pub mediators: Table,
     /// Covariates that treatments do not move and on which the outcome depends, too: columns of the last
@@ -61,7 +61,7 @@ pub struct Parameters {
     /// One a study.
     pub studies: Vec<StudyParameters>,
     /// Of the last.
-    pub outcome: ProcessParameters,
+    pub outcome: OutcomeGpParameters,
     /// Whether it counts who happens to be in the studies whose rows are averaged over.
     pub adjustment: bool,
     /// As of [`Fusion`](super::Fusion).
@@ -72,15 +72,15 @@ impl Study {
     /// Treatments, and covariates or what intercepts the effect.
     fn tables(&self) -> (&Table, Option<&Table>) {
         let others = match &self.route {
-            Route::Direct => None,
-            Route::BackDoor(own) | Route::FrontDoor(own) => Some(own),
+            IdentificationRoute::Direct => None,
+            IdentificationRoute::BackDoor(own) | IdentificationRoute::FrontDoor(own) => Some(own),
         };
         (&self.treatments, others)
     }
 
     /// Where its rows arrive, as the next study knows it.
-    pub(super) fn arrived(&self, wanted: &[Column]) -> Result<Table> {
-        let Some(shared) = &self.shared else { return self.mediators.conform(wanted) };
+    pub(super) fn mediator_table(&self, wanted: &[Column]) -> Result<Table> {
+        let Some(shared) = &self.shared else { return self.mediators.align_to(wanted) };
         sized(
             "the shared covariates",
             "rows",
@@ -90,11 +90,11 @@ impl Study {
         )?;
         let columns = [self.mediators.columns(), shared.columns()].concat();
         let values = [self.mediators.column_major(), shared.column_major()].concat();
-        Table::from_column_major(columns, shared.rows(), values)?.conform(wanted)
+        Table::from_column_major(columns, shared.rows(), values)?.align_to(wanted)
     }
 
     /// Its blocks with these kernels.
-    pub(super) fn blocks(&self, parameters: &StudyParameters) -> Result<Vec<Block>> {
+    pub(super) fn column_blocks(&self, parameters: &StudyParameters) -> Result<Vec<Block>> {
         let (treatments, others) = self.tables();
         if others.is_some() != parameters.others.is_some() {
             let allowed = "there is one where there are covariates, or columns that intercept the effect";
@@ -129,11 +129,12 @@ impl Studies {
             crate::fit::check(&study.treatments, n, 2)?;
             let name = |what: &str| format!("the {what} of study {}", s + 1);
             sized(&name("mediators"), "rows", n, study.mediators.rows(), "as many as of treatments")?;
-            if let Route::BackDoor(other) | Route::FrontDoor(other) = &study.route {
+            if let IdentificationRoute::BackDoor(other) | IdentificationRoute::FrontDoor(other) = &study.route
+            {
                 sized(&name("covariates"), "rows", n, other.rows(), "as many as of treatments")?;
             }
             let next = self.studies.get(s + 1).map_or(&self.points, |next| &next.treatments);
-            study.arrived(next.columns())?;
+            study.mediator_table(next.columns())?;
         }
         if let Some(row) = self.outcome.iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite { row, column: "outcome".into(), value: self.outcome[row] });

@@ -1,15 +1,15 @@
 //! How the parameters of an effect from one table are chosen: first those of the regression of the outcome,
 //! then stage by stage backwards, by how well its rows predict what the next stage expects.
 
-use super::answer::Identification;
-use super::blocks::{self, Block};
+use super::defaults::{MAX_TUNING_ROWS, default_kernel, evenly_spaced};
 use super::effect::{Effect, Model};
+use super::fusion::Fusion;
+use super::identification::Identification;
 use super::iterated::{FittedStage, Iterated};
-use super::overlap::{Overlap, Positivity};
+use super::positivity::{Positivity, TreatmentOverlap};
+use super::product_kernel::{self, Block};
 use super::stages::SingleTable;
-use super::start::{LEARNT, at_most, usual};
 use super::studies::Studies;
-use super::tune::Fusion;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
@@ -44,12 +44,12 @@ impl Fusion {
         let n = table.rows.rows();
         let places = |own: &Option<crate::Table>| own.as_ref().map_or(n, crate::Table::rows);
         let numbers = landmarks.iter().map(|own| 4 * n * places(own)).sum::<usize>();
-        crate::memory::check("draws", self.draws.max(1), numbers)?;
+        crate::memory::check_allocation("draws", self.draws.max(1), numbers)?;
         let last = table.stages.len() - 1;
         let points = table.select(&table.stages[last].columns())?;
         let (found, mut effective) = self.of_outcome(&points, &table.outcome)?;
         let of_last = |own| {
-            self.watch().check()?;
+            self.watch().check_cancelled()?;
             table.last(own, landmarks[last].as_ref())
         };
         // By draw the stages from the one at hand to the last.
@@ -60,7 +60,7 @@ impl Fusion {
             let (chosen, own) = self.of_stage(table, t, &chains[0])?;
             effective = effective.min(own);
             for (chain, own) in chains.iter_mut().zip(chosen.iter().cycle()) {
-                self.watch().check()?;
+                self.watch().check_cancelled()?;
                 chain.insert(0, table.regression(t, own, landmarks[t].as_ref())?);
             }
         }
@@ -71,7 +71,7 @@ impl Fusion {
             (weight, Model::Iterated(Box::new(own)))
         };
         let effect = Effect::new(chains.into_iter().map(model).collect());
-        Ok(effect.knowing(self.positivity(table)?, effective))
+        Ok(effect.with_diagnostics(self.positivity(table)?, effective))
     }
 
     /// Kernels and ridges of stage t: the best, or draws. `after` are the stages that follow.
@@ -83,9 +83,9 @@ impl Fusion {
     ) -> Result<(Vec<(Kernel, f64)>, f64)> {
         let stage = &table.stages[t];
         let (n, all) = (table.rows.rows(), table.treatments()?);
-        let some = at_most(LEARNT, n);
+        let some = evenly_spaced(MAX_TUNING_ROWS, n);
         let later = table.stages[t + 1..].iter().any(|stage| !stage.treatments.is_empty());
-        let choices = at_most(if later { LATER_TREATMENTS } else { 1 }, n);
+        let choices = evenly_spaced(if later { LATER_TREATMENTS } else { 1 }, n);
         // The stages that follow stand alone, as those of a chain that begins with this one's history.
         let chain = Iterated::new(all.clone(), after.to_vec(), false);
         let mut columns: Vec<Vec<f64>> = Vec::new();
@@ -99,11 +99,11 @@ impl Fusion {
         let values = (0..some.len()).flat_map(|i| columns.iter().map(move |own| own[i])).collect();
         let h = Matrix::from_row_major(some.len(), columns.len(), values);
         let rows = table.select(&stage.columns())?.select_rows(&some);
-        let blocks = [Block { kernel: usual(&rows), rows }];
+        let blocks = [Block { kernel: default_kernel(&rows), rows }];
         let seed = hash([self.seed, 1 + t as u64]);
         let (found, effective) = self.of_blocks(&blocks, &h, 1.0, seed)?;
         let of = |theta: &Vec<f64>| {
-            let (blocks, ridge) = blocks::with_parameters(&blocks, theta);
+            let (blocks, ridge) = product_kernel::with_parameters(&blocks, theta);
             (blocks[0].kernel.clone(), ridge)
         };
         Ok((found.iter().map(of).collect(), effective))
@@ -122,7 +122,7 @@ impl Fusion {
             let covariates = table.select(&before)?;
             let treatments = table.select(&stage.treatments)?;
             all.push(Positivity {
-                overlap: Overlap::new(&treatments, &covariates, self.watch())?,
+                overlap: TreatmentOverlap::new(&treatments, &covariates, self.watch())?,
                 columns: stage.treatments.iter().filter_map(place).collect(),
                 rows: (!stage.history.is_empty()).then_some(covariates),
                 mediators: None,
@@ -135,7 +135,7 @@ impl Fusion {
             }
             let (mediators, rows) = (table.select(&stage.history)?, table.select(&stage.averaged)?);
             all.push(Positivity {
-                overlap: Overlap::new(&mediators, &rows, self.watch())?,
+                overlap: TreatmentOverlap::new(&mediators, &rows, self.watch())?,
                 columns: (0..table.treatments.len()).collect(),
                 rows: Some(rows),
                 mediators: Some(mediators.columns().to_vec()),

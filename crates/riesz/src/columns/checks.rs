@@ -48,9 +48,9 @@ const USUAL_MARKS: [f64; 27] = [
     2_147_483_647.0,
 ];
 
-/// Numbers of rows from which whole numbers without repetition are suspected to number the rows, the more so the
-/// denser they lie: a pair is the number of rows and the largest ratio of the range to this number. Numbers that are
-/// drawn at random repeat themselves with a probability of more than 0.99 there.
+/// Numbers of rows from which whole numbers without repetition are suspected to number the rows, the more so
+/// the denser they lie: a pair is the number of rows and the largest ratio of the range to this number.
+/// Numbers that are drawn at random repeat themselves with a probability of more than 0.99 there.
 const DENSE_LABELS: [(usize, f64); 2] = [(FEW_ROWS, 1.0), (50, 5.0)];
 
 /// Why the numbers of a column are probably no measurements.
@@ -126,8 +126,8 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     found.into_iter().take(NAMED_MARKS).map(about).collect()
 }
 
-/// Whether numbers are probably labels of rows: different whole numbers that are dense, that rise from row to row, or
-/// that have one and the same difference.
+/// Whether numbers are probably labels of rows: different whole numbers that are dense, that rise from row to
+/// row, or that have one and the same difference.
 fn number_rows(values: &[f64], sorted: &[f64]) -> bool {
     let n = sorted.len();
     let different = sorted.windows(2).all(|pair| pair[0] < pair[1]);
@@ -160,7 +160,8 @@ impl Suspicion {
     pub fn sentence(&self, column: &str, place: impl Fn(usize) -> String, front: FrontEnd) -> String {
         match self {
             Self::CountsRows { first, second } => format!(
-                "column '{column}' numbers the rows ({first}, {second}, …): leave it out with {} if it is a label",
+                "column '{column}' numbers the rows ({first}, {second}, …): leave it out with {} if it is a \
+                 label",
                 front.left_out(&[column])
             ),
             Self::Dates { first } => format!(

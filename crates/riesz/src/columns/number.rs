@@ -165,8 +165,8 @@ fn is_currency_symbol(c: char) -> bool {
     matches!(c, '$' | '\u{a2}'..='\u{a5}' | '\u{20a0}'..='\u{20cf}' | '\u{e3f}' | '\u{fdfc}')
 }
 
-/// Whether two currencies or units are one: in the plural (`year`, `years`), in capital letters (`KG`, `kg`), or a
-/// currency by its symbol and its code (`$`, `USD`).
+/// Whether two currencies or units are one: in the plural (`year`, `years`), in capital letters (`KG`, `kg`),
+/// or a currency by its symbol and its code (`$`, `USD`).
 pub fn same_unit(a: &str, b: &str) -> bool {
     const CODES: [(&str, &str); 6] = [
         ("US$", "$"),
@@ -269,8 +269,8 @@ impl Digits {
     }
 }
 
-/// The number of bytes of an exponent at the start of the text: `e3`, `E-12`, and Fortran's `D+03`, whose sign tells it
-/// from a unit.
+/// The number of bytes of an exponent at the start of the text: `e3`, `E-12`, and Fortran's `D+03`, whose
+/// sign tells it from a unit.
 fn exponent_length(text: &str) -> usize {
     let Some(behind) = text.strip_prefix(['e', 'E', 'd', 'D']) else { return 0 };
     let sign = usize::from(behind.starts_with(['+', '-']));

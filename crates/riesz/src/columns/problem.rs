@@ -122,9 +122,9 @@ impl Problem {
                  since some date for example{ignored} (or {as_text} if they are names)"
             ),
             ProblemKind::Bound => format!(
-                "column '{column}' holds bounds beside numbers ({place} is '{cell}'): write a number in place of each \
-                 (the middle of what it can be), give {} to take them for missing values, which leaves out rows of \
-                 one kind, or {as_text}{ignored}",
+                "column '{column}' holds bounds beside numbers ({place} is '{cell}'): write a number in \
+                 place of each (the middle of what it can be), give {} to take them for missing values, \
+                 which leaves out rows of one kind, or {as_text}{ignored}",
                 front.missing_mark(cell)
             ),
             ProblemKind::MostlyNumbers => format!(

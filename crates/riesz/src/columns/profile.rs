@@ -468,8 +468,8 @@ fn is_bound(text: &str) -> bool {
         && parse_number(number, DecimalMark::Point).is_some()
 }
 
-/// Whether a text is mostly digits. Ranges such as `18-24` and bounds such as `<18` and `65+`, which usually name groups,
-/// are not counted.
+/// Whether a text is mostly digits. Ranges such as `18-24` and bounds such as `<18` and `65+`, which usually
+/// name groups, are not counted.
 fn is_number_like(text: &str) -> bool {
     let is_range = |c: char| "-\u{2010}\u{2011}\u{2012}\u{2013}".contains(c);
     let bound = text.starts_with(['<', '>', '\u{2264}', '\u{2265}']) || text.ends_with('+');

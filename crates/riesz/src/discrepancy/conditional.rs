@@ -3,8 +3,8 @@
 use super::{default_kernel, same_rows};
 use crate::error::{Error, Result};
 use crate::fit::KernelRidge;
-use crate::fit::selection::default_ridges;
-use crate::kernel::{Kernel, Units};
+use crate::fit::cross_validation::default_ridges;
+use crate::kernel::{ColumnScaling, Kernel};
 use crate::linalg::Matrix;
 use crate::table::{ColumnKind, Table};
 
@@ -30,7 +30,7 @@ pub fn residuals(x: &Table, given: &Table) -> Result<Table> {
             return Err(Error::parameter("column", &column.name, allowed));
         }
     }
-    let (n, units) = (x.rows(), Units::standardised(x));
+    let (n, units) = (x.rows(), ColumnScaling::standardised(x));
     let mut targets = Matrix::zeros(n, x.width());
     for j in 0..x.width() {
         for i in 0..n {

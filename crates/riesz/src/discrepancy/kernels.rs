@@ -3,13 +3,13 @@
 
 use crate::error::Result;
 use crate::kernel::{
-    Categorical, Factor, Kernel, Lengthscale, Profile, Stationary, Term, Units, lengthscales,
+    Categorical, ColumnScaling, Factor, Kernel, Lengthscale, Profile, Stationary, Term, lengthscales,
 };
-use crate::table::{Column, ColumnKind, Groups, Table};
+use crate::table::{Column, ColumnKind, Players, Table};
 
 /// The factors, one a player, of the kernel that a test sums up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Factors {
+pub enum FactorKind {
     /// Those of the kernel, centred under the sample and scaled, of which single players and pairs are looked
     /// at: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place of `Π_j k_j`. What players and pairs contribute adds up
     /// and is not negative (but by chance, where the estimator is unbiased), so no feature hides another, and
@@ -22,7 +22,7 @@ pub enum Factors {
     Product,
 }
 
-impl Factors {
+impl FactorKind {
     /// Their names in front ends.
     pub const NAMES: [&'static str; 2] = ["orthogonal", "product"];
 
@@ -42,33 +42,33 @@ impl Factors {
     ///
     /// # Errors
     /// As [`default_kernel`].
-    pub fn default_kernel(self, sample: &Table, groups: Option<&Groups>) -> Result<Kernel> {
+    pub fn default_kernel(self, sample: &Table, groups: Option<&Players>) -> Result<Kernel> {
         if self == Self::Product {
             return default_kernel(sample);
         }
-        let own = groups.cloned().unwrap_or_else(|| Groups::singletons(sample.columns()));
+        let own = groups.cloned().unwrap_or_else(|| Players::singletons(sample.columns()));
         let numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
         let (columns, categories): (Vec<usize>, Vec<usize>) = (0..sample.width()).partition(numeric);
-        let units = Units::raw(sample.width());
+        let units = ColumnScaling::raw(sample.width());
         let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
-        let owners = own.owners(sample.width());
+        let owners = own.player_of_column(sample.width());
         for (l, &j) in lengthscale.iter_mut().zip(&columns) {
             let together = own.players()[owners[j]].columns.iter().filter(|j| numeric(j)).count();
-            *l *= WIDE * (together as f64).sqrt();
+            *l *= LENGTHSCALE_MULTIPLE * (together as f64).sqrt();
         }
         let mut factors: Vec<Factor> = Vec::new();
         if !columns.is_empty() {
             let profile = Profile::Gaussian;
             factors.push(Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into());
         }
-        factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::over(j))));
+        factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
         Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
     }
 }
 
 /// Length scales of orthogonal factors in median distances: shorter ones see differences of scale better,
 /// longer ones linear dependence.
-const WIDE: f64 = 1.5;
+const LENGTHSCALE_MULTIPLE: f64 = 1.5;
 
 /// The kernel between rows where none is given: a Gaussian over the standardised numeric columns whose one
 /// length scale is the median distance between two rows (up to 1000 of them), times a factor of ½ for every
@@ -86,14 +86,14 @@ pub fn default_kernel(sample: &Table) -> Result<Kernel> {
     let (numeric, categorical) = (of_kind(true), of_kind(false));
     let mut factors = Vec::new();
     if !numeric.is_empty() {
-        let units = Units::standardised(sample);
+        let units = ColumnScaling::standardised(sample);
         // The median is 0 where more than half of the pairs are alike.
         let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
             .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
         let (profile, columns) = (Profile::Gaussian, numeric);
         factors.push(Stationary { profile, columns, lengthscale, ard: false, isotropic: false }.into());
     }
-    factors.extend(categorical.into_iter().map(|j| Factor::from(Categorical::over(j))));
+    factors.extend(categorical.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
     Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
 }
 
@@ -117,7 +117,7 @@ pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
 /// The kernel but for functions of one argument, which weights that cancel row by row do not see: a linear
 /// factor that is a term by itself has its zero at the sample's means, and nothing is lost where these are
 /// far away.
-pub(super) fn without_offsets(kernel: &Kernel, sample: &Table) -> Kernel {
+pub(super) fn without_constant_terms(kernel: &Kernel, sample: &Table) -> Kernel {
     let mut kernel = kernel.clone();
     for term in &mut kernel.terms {
         let [factor] = term.factors.as_mut_slice() else { continue };

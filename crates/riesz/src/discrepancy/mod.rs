@@ -6,7 +6,7 @@
 //! replaced by 1 they are games, whose Shapley values say exactly how much each feature contributes
 //! (Mohammadi, Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every
 //! feature.
-//! [`Factors`] says which factors: by default orthogonal ones, with which no feature hides another.
+//! [`FactorKind`] says which factors: by default orthogonal ones, with which no feature hides another.
 //!
 //! ```
 //! use riesz::{Table, TwoSampleTest};
@@ -25,14 +25,14 @@
 //! ```
 
 mod conditional;
-mod dependence;
+pub mod feature_ranking;
+mod hsic;
 mod kernels;
+mod mmd;
 mod null;
 mod orthogonal;
-mod pairs;
+mod pair_sums;
 mod points;
-pub mod selection;
-mod two_samples;
 mod witness;
 
 use std::sync::Arc;
@@ -41,27 +41,27 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 pub use conditional::residuals;
-pub use kernels::{Factors, default_kernel, lengthscale_grid};
-pub use two_samples::MmdEstimator;
+pub use kernels::{FactorKind, default_kernel, lengthscale_grid};
+pub use mmd::MmdEstimator;
 pub use witness::{Witness, witness};
 
-use crate::attribution::rule::Measure;
-use crate::attribution::sets::place;
+use crate::attribution::rule::InclusionMeasure;
+use crate::attribution::sets::index_of;
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Fact, Provenance};
-use crate::index::Index;
+use crate::index::ValueIndex;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
-use crate::stop::{Progress, Watch};
-use crate::table::{ColumnKind, Groups, Table};
-use dependence::{Centred, Wild};
-use kernels::without_offsets;
-use pairs::{Draws, Mask, PARTS, Pairs, Sums, Weights};
-use two_samples::{Labels, arrangement, reference};
+use crate::table::{ColumnKind, Players, Table};
+use hsic::{Centred, Wild};
+use kernels::without_constant_terms;
+use mmd::{SampleLabels, reference, row_arrangement};
+use pair_sums::{ChannelSums, NullDraws, PARTS, PairMask, PairWeights, SamplePairs};
 
 /// What is said of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Attribute {
+pub enum AttributionRequest {
     /// Nothing: the statistic alone. The only choice for kernels that tie players together.
     Nothing,
     /// Their Shapley values.
@@ -75,11 +75,11 @@ pub enum Attribute {
 #[derive(Debug, Clone)]
 pub struct TestSettings {
     /// The factors of the kernel that are summed up.
-    pub factors: Factors,
+    pub factors: FactorKind,
     /// What is said of features.
-    pub attribute: Attribute,
+    pub attribute: AttributionRequest,
     /// The players of the attribution, by default one a column.
-    pub groups: Option<Groups>,
+    pub groups: Option<Players>,
     /// Whether interactions of pairs of features are computed, in O(n² features²).
     pub interactions: bool,
     /// Draws from the null distribution, up to 100,000; none gives no p-values. A p-value is at least
@@ -96,8 +96,8 @@ pub struct TestSettings {
 impl Default for TestSettings {
     fn default() -> Self {
         Self {
-            factors: Factors::default(),
-            attribute: Attribute::default(),
+            factors: FactorKind::default(),
+            attribute: AttributionRequest::default(),
             groups: None,
             interactions: false,
             permutations: 1000,
@@ -111,8 +111,8 @@ impl Default for TestSettings {
 /// Do two samples come from the same distribution?
 #[derive(Debug, Clone, Default)]
 pub struct TwoSampleTest {
-    /// The kernels between rows: by default [`Factors::default_kernel`] of the pooled sample. Several make an
-    /// aggregated test: the largest of their studentised statistics counts, and its p-value allows for the
+    /// The kernels between rows: by default [`FactorKind::default_kernel`] of the pooled sample. Several make
+    /// an aggregated test: the largest of their studentised statistics counts, and its p-value allows for the
     /// choice.
     pub kernels: Vec<Kernel>,
     /// How MMD² is estimated.
@@ -159,16 +159,16 @@ pub struct TestResult {
     /// The statistic in every draw from the null distribution.
     pub null: Vec<f64>,
     /// Statistic and p-value, adjusted for their number, of each kernel.
-    pub by_kernel: Vec<OfKernel>,
+    pub by_kernel: Vec<PerKernelResult>,
     /// The kernel, as a number in `by_kernel`, that statistic and attributions belong to.
     pub chosen: usize,
     /// What features contribute.
-    pub attributions: Option<Attributions>,
+    pub attributions: Option<FeatureAttributions>,
 }
 
 /// What a test found with one kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OfKernel {
+pub struct PerKernelResult {
     /// The kernel.
     pub kernel: Kernel,
     /// The statistic.
@@ -179,7 +179,7 @@ pub struct OfKernel {
 
 /// What features contribute to a statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Attributions {
+pub struct FeatureAttributions {
     /// Shapley values that add up to the statistic: one row, whose data are the sample's means and most
     /// frequent levels.
     pub explanation: Explanation,
@@ -188,16 +188,16 @@ pub struct Attributions {
     /// What pairs of features do together.
     pub interactions: Option<Interactions>,
     /// What each feature shows alone, with orthogonal factors.
-    pub alone: Option<Alone>,
+    pub alone: Option<MarginalStatistic>,
     /// What only three or more features show together, which no feature has a share in; with orthogonal
     /// factors of three features or more.
-    pub beyond: Option<Beyond>,
+    pub beyond: Option<HigherOrderInteraction>,
 }
 
 /// What each feature shows by itself, whatever the others do: MMD² or HSIC of its own kernel factor, scaled
 /// to a mean of 1 on the diagonal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Alone {
+pub struct MarginalStatistic {
     /// By player.
     pub values: Vec<f64>,
     /// Their p-values, from draws.
@@ -207,14 +207,14 @@ pub struct Alone {
 /// What only three or more features show together: the statistic of all orthogonal factors multiplied, less
 /// that of single features and of pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Beyond {
+pub struct HigherOrderInteraction {
     /// It.
     pub statistic: f64,
     /// Its p-value, from draws.
     pub pvalue: Option<f64>,
 }
 
-impl Attributions {
+impl FeatureAttributions {
     /// The players, from the largest to the smallest value.
     pub fn order(&self) -> Vec<usize> {
         let values = &self.explanation.values;
@@ -280,9 +280,9 @@ impl TwoSampleTest {
             }
         }
         let kernels = self.settings.kernels(&self.kernels, &pooled)?;
-        let sample = pooled.select_rows(&arrangement(self.estimator, n, m));
-        let labels = Labels::new(self.estimator, n, m);
-        let relabelled = labels.relabelled(sample.rows(), self.settings.permutations, self.settings.seed);
+        let sample = pooled.select_rows(&row_arrangement(self.estimator, n, m));
+        let labels = SampleLabels::new(self.estimator, n, m);
+        let relabelled = labels.permutations(sample.rows(), self.settings.permutations, self.settings.seed);
         let estimator = match self.estimator {
             MmdEstimator::Unbiased => "unbiased".into(),
             MmdEstimator::Biased => "biased".into(),
@@ -294,7 +294,7 @@ impl TwoSampleTest {
             Fact::new("rows of the first sample", n),
             Fact::new("rows of the second sample", m),
         ];
-        self.settings.answer(Summary {
+        self.settings.run_test(TestSpec {
             sample: &sample,
             reference: &reference(self.estimator, sample.rows()),
             kernels,
@@ -326,7 +326,7 @@ impl IndependenceTest {
         if n < needed {
             return Err(Error::TooFew { what: "the sample".into(), needed, unit: "rows are" });
         }
-        varies(y, self.unbiased)?;
+        is_nonconstant(y, self.unbiased)?;
         let kernels = self.settings.kernels(&self.kernels, x)?;
         let target = match &self.target_kernel {
             Some(kernel) => {
@@ -336,9 +336,9 @@ impl IndependenceTest {
             None => default_kernel(y)?,
         };
         let TestSettings { permutations, seed, .. } = self.settings;
-        let summed = without_offsets(&target, y);
+        let summed = without_constant_terms(&target, y);
         let centred = Centred::new(y, &summed, self.unbiased, permutations > 0);
-        let draws: Option<Box<dyn Draws + '_>> = match self.null {
+        let draws: Option<Box<dyn NullDraws + '_>> = match self.null {
             Null::WildBootstrap(forgets) if !(forgets.is_finite() && forgets > 0.0) => {
                 let allowed = "a positive number of rows over which dependence fades";
                 return Err(Error::parameter("wild bootstrap", forgets, allowed));
@@ -357,7 +357,7 @@ impl IndependenceTest {
             Fact::new("rows", n),
             Fact::new("kernel of the target", target.formula()),
         ];
-        self.settings.answer(Summary {
+        self.settings.run_test(TestSpec {
             sample: x,
             reference: &(0..n).collect::<Vec<_>>(),
             kernels,
@@ -391,55 +391,57 @@ impl TestSettings {
         Ok(given.to_vec())
     }
 
-    fn players(&self, sample: &Table) -> Groups {
-        self.groups.clone().unwrap_or_else(|| Groups::singletons(sample.columns()))
+    fn players(&self, sample: &Table) -> Players {
+        self.groups.clone().unwrap_or_else(|| Players::singletons(sample.columns()))
     }
 
-    fn answer(&self, question: Summary<'_>) -> Result<TestResult> {
-        let Summary { sample, mask, weights, draws, game, statistic: name, without, mut facts, .. } =
+    fn run_test(&self, question: TestSpec<'_>) -> Result<TestResult> {
+        let TestSpec { sample, mask, weights, draws, game, statistic: name, without, mut facts, .. } =
             question;
         let groups = self.players(sample);
-        let attributed = self.attribute != Attribute::Nothing;
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
-        let pairs = |kernel| -> Result<Pairs<'_>> {
-            let players = (attributed || self.factors == Factors::Orthogonal).then_some(&groups);
-            match (Pairs::new(sample, kernel, players, Measure::default(), mask), self.factors) {
-                (Ok(pairs), Factors::Orthogonal) => pairs.orthogonal(question.reference, watch),
+        let attributed = self.attribute != AttributionRequest::Nothing;
+        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        let pairs = |kernel| -> Result<SamplePairs<'_>> {
+            let players = (attributed || self.factors == FactorKind::Orthogonal).then_some(&groups);
+            match (SamplePairs::new(sample, kernel, players, InclusionMeasure::default(), mask), self.factors)
+            {
+                (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(question.reference, watch),
                 // A kernel that ties players together is one factor.
                 (Err(Error::NotProduct { .. }), _) if !attributed => {
-                    Pairs::new(sample, kernel, None, Measure::default(), mask)
+                    SamplePairs::new(sample, kernel, None, InclusionMeasure::default(), mask)
                 }
                 (pairs, _) => pairs,
             }
         };
-        let kernels: Vec<Kernel> = question.kernels.iter().map(|k| without_offsets(k, sample)).collect();
+        let kernels: Vec<Kernel> =
+            question.kernels.iter().map(|k| without_constant_terms(k, sample)).collect();
         let all = kernels.iter().map(pairs).collect::<Result<Vec<_>>>()?;
         let interactions = self.interactions && attributed;
         self.progress.start((all.len() + usize::from(interactions)) * PARTS);
-        let sum = |pairs: &Pairs<'_>| {
+        let sum = |pairs: &SamplePairs<'_>| {
             // Draws of the statistic alone where nothing more is asked of them.
-            let drawn = if self.attribute == Attribute::Significance { pairs.channels() } else { 1 };
+            let drawn = if self.attribute == AttributionRequest::Significance { pairs.channels() } else { 1 };
             pairs.sum(weights, draws, drawn, watch)
         };
         let sums = all.iter().map(sum).collect::<Result<Vec<_>>>()?;
         let scores: Vec<Vec<f64>> = sums.iter().map(|s| s.studentised(0)).collect();
-        let silent = |scores: &Vec<f64>| scores.len() > ENOUGH && scores.iter().all(|s| *s == 0.0);
-        if scores.iter().all(silent) && sample.rows() > 3 && unlike_most(sample) > 1 {
+        let silent = |scores: &Vec<f64>| scores.len() > MIN_DRAWS && scores.iter().all(|s| *s == 0.0);
+        if scores.iter().all(silent) && sample.rows() > 3 && outlier_rows(sample) > 1 {
             let allowed = "one whose values differ by more than rounding between these rows; choose shorter \
                            length scales, or standardise the columns";
             return Err(Error::parameter("kernel", question.kernels[0].formula(), allowed));
         }
-        let adjusted = null::adjusted(&scores);
+        let adjusted = null::step_down_p_values(&scores);
         let chosen =
             (0..sums.len()).rev().max_by(|&a, &b| scores[a][0].total_cmp(&scores[b][0])).unwrap_or(0);
         let tested = self.permutations > 0;
         let interactions = interactions.then(|| all[chosen].interactions(weights, watch)).transpose()?;
-        let by_kernel: Vec<OfKernel> = question
+        let by_kernel: Vec<PerKernelResult> = question
             .kernels
             .iter()
             .zip(&sums)
             .zip(&adjusted)
-            .map(|((kernel, sums), &p)| OfKernel {
+            .map(|((kernel, sums), &p)| PerKernelResult {
                 kernel: kernel.clone(),
                 statistic: sums.observed[0],
                 pvalue: tested.then_some(p),
@@ -448,15 +450,18 @@ impl TestSettings {
         let own = &sums[chosen];
         let null = own.draws(0);
         // One kernel needs no studentising, and several are as significant as the most significant.
-        let pvalue =
-            if sums.len() == 1 { null::pvalue(own.observed[0], &null, own.tie(0)) } else { adjusted[chosen] };
+        let pvalue = if sums.len() == 1 {
+            null::pvalue(own.observed[0], &null, own.tie_tolerance(0))
+        } else {
+            adjusted[chosen]
+        };
         facts.push(Fact::new("kernel", by_kernel[chosen].kernel.formula()));
         facts.push(Fact::new(
             "factors",
-            match (self.factors, all[chosen].more()) {
-                (Factors::Orthogonal, Some(_)) => "orthogonal, of features and of pairs of features",
-                (Factors::Orthogonal, None) => "of the kernel, which has no product form",
-                (Factors::Product, _) => "of the kernel",
+            match (self.factors, all[chosen].extra_channels()) {
+                (FactorKind::Orthogonal, Some(_)) => "orthogonal, of features and of pairs of features",
+                (FactorKind::Orthogonal, None) => "of the kernel, which has no product form",
+                (FactorKind::Product, _) => "of the kernel",
             },
         ));
         facts.push(Fact::new("permutations", self.permutations));
@@ -464,30 +469,32 @@ impl TestSettings {
         let attributions = attributed.then(|| {
             let players = groups.players().len();
             let values = own.observed[1..=players].to_vec();
-            let drawn = tested && self.attribute == Attribute::Significance;
+            let drawn = tested && self.attribute == AttributionRequest::Significance;
             let significance = drawn.then(|| significance(&sums, chosen, players));
             let pvalue = |channel| self::scores(&sums, chosen, channel).0;
-            let alone = all[chosen].more().map(|channels| Alone {
+            let alone = all[chosen].extra_channels().map(|channels| MarginalStatistic {
                 values: (0..players).map(|j| own.observed[channels.alone(j)]).collect(),
                 pvalues: drawn.then(|| (0..players).map(|j| pvalue(channels.alone(j))).collect()),
             });
-            let beyond = all[chosen].more().filter(|_| players > 2).and_then(|channels| {
+            let beyond = all[chosen].extra_channels().filter(|_| players > 2).and_then(|channels| {
                 let (statistic, channel) = (own.observed[channels.beyond()], channels.beyond());
-                statistic.is_finite().then(|| Beyond { statistic, pvalue: drawn.then(|| pvalue(channel)) })
+                statistic
+                    .is_finite()
+                    .then(|| HigherOrderInteraction { statistic, pvalue: drawn.then(|| pvalue(channel)) })
             });
             let interactions = interactions.map(|(indices, bound)| {
-                let values = share(&values, &indices);
+                let values = split_pair_indices(&values, &indices);
                 Interactions { values, bound: bound + own.bound }
             });
             let explanation = Explanation {
-                index: Index::Shapley,
+                index: ValueIndex::Shapley,
                 players: groups.players().to_vec(),
                 subsets: None,
                 output_names: vec![name.into()],
                 values,
                 base_values: vec![0.0],
                 predictions: vec![own.observed[0]],
-                data: sample.typical(),
+                data: sample.mean_row(),
                 row_numbers: vec![0],
                 exactness: Exactness::Exact { bound: vec![own.bound] },
                 uncertainty: None,
@@ -497,15 +504,15 @@ impl TestSettings {
                     absent: format!(
                         "an absent feature's {} is replaced by 1: {without}",
                         match self.factors {
-                            Factors::Orthogonal => "orthogonal kernel factor",
-                            Factors::Product => "kernel factor",
+                            FactorKind::Orthogonal => "orthogonal kernel factor",
+                            FactorKind::Product => "kernel factor",
                         }
                     ),
                     model: facts,
                     run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
                 },
             };
-            Attributions { explanation, significance, interactions, alone, beyond }
+            FeatureAttributions { explanation, significance, interactions, alone, beyond }
         });
         let statistic = own.observed[0];
         let pvalue = tested.then_some(pvalue);
@@ -514,14 +521,14 @@ impl TestSettings {
 }
 
 /// What a test sums up, and how it is called.
-struct Summary<'q> {
+struct TestSpec<'q> {
     sample: &'q Table,
     /// The rows whose distribution orthogonal factors are centred by: no draw may change them.
     reference: &'q [usize],
     kernels: Vec<Kernel>,
-    mask: Mask,
-    weights: &'q dyn Weights,
-    draws: Option<&'q dyn Draws>,
+    mask: PairMask,
+    weights: &'q dyn PairWeights,
+    draws: Option<&'q dyn NullDraws>,
     game: &'q str,
     statistic: &'q str,
     without: &'q str,
@@ -529,13 +536,13 @@ struct Summary<'q> {
 }
 
 /// Shares each pair's index out to its two players; see [`Interactions`].
-fn share(values: &[f64], indices: &[f64]) -> Matrix {
+fn split_pair_indices(values: &[f64], indices: &[f64]) -> Matrix {
     let p = values.len();
     let mut out = Matrix::zeros(p, p);
     for j in 0..p {
         out[(j, j)] += values[j];
         for l in j + 1..p {
-            let half = indices[place(p, j, l)] / 2.0;
+            let half = indices[index_of(p, j, l)] / 2.0;
             (out[(j, l)], out[(l, j)]) = (half, half);
             out[(j, j)] -= half;
             out[(l, l)] -= half;
@@ -546,7 +553,7 @@ fn share(values: &[f64], indices: &[f64]) -> Matrix {
 
 /// A channel's p-value and its studentised scores. Where a kernel was chosen, what is observed is compared
 /// with the largest score that a draw has with any of them.
-fn scores(sums: &[Sums], chosen: usize, channel: usize) -> (f64, Vec<f64>) {
+fn scores(sums: &[ChannelSums], chosen: usize, channel: usize) -> (f64, Vec<f64>) {
     let mut found = sums[chosen].studentised(channel);
     for other in sums {
         let draws = other.studentised(channel);
@@ -556,18 +563,18 @@ fn scores(sums: &[Sums], chosen: usize, channel: usize) -> (f64, Vec<f64>) {
 }
 
 /// Features against the null distribution.
-fn significance(sums: &[Sums], chosen: usize, players: usize) -> Significance {
+fn significance(sums: &[ChannelSums], chosen: usize, players: usize) -> Significance {
     let (pvalues, scores): (Vec<f64>, Vec<_>) = (1..=players).map(|j| scores(sums, chosen, j)).unzip();
-    let bands = (1..=players).map(|j| null::band(&sums[chosen].draws(j), 0.95)).collect();
-    Significance { pvalues, adjusted: null::adjusted(&scores), bands }
+    let bands = (1..=players).map(|j| null::central_interval(&sums[chosen].draws(j), 0.95)).collect();
+    Significance { pvalues, adjusted: null::step_down_p_values(&scores), bands }
 }
 
 /// Draws that cannot all be the same by chance.
-const ENOUGH: usize = 19;
+const MIN_DRAWS: usize = 19;
 
 /// How many rows are unlike the rest, which are alike; 2 stands for more. Where it is 1, kernels are sums of
 /// a function of either row, which unbiased estimators take for constants.
-fn unlike_most(sample: &Table) -> usize {
+fn outlier_rows(sample: &Table) -> usize {
     let unlike = |row: usize| {
         let differs = |&i: &usize| (0..sample.width()).any(|j| sample.column(j)[i] != sample.column(j)[row]);
         (0..sample.rows()).filter(differs).take(2).count()
@@ -579,7 +586,7 @@ fn unlike_most(sample: &Table) -> usize {
 /// level of both.
 ///
 /// # Errors
-/// As [`Table::conform`].
+/// As [`Table::align_to`].
 pub fn pooled(x: &Table, z: &Table) -> Result<Table> {
     let mut columns = x.columns().to_vec();
     for column in &mut columns {
@@ -590,7 +597,7 @@ pub fn pooled(x: &Table, z: &Table) -> Result<Table> {
             levels.extend(new);
         }
     }
-    x.conform(&columns)?.stack(&z.conform(&columns)?)
+    x.align_to(&columns)?.stack(&z.align_to(&columns)?)
 }
 
 fn same_rows(x: &Table, y: &Table) -> Result<()> {
@@ -602,8 +609,8 @@ fn same_rows(x: &Table, y: &Table) -> Result<()> {
     Err(Error::Shape { what: "the target".into(), unit: "rows", expected, found, why })
 }
 
-fn varies(y: &Table, unbiased: bool) -> Result<()> {
-    let problem = match unlike_most(y) {
+fn is_nonconstant(y: &Table, unbiased: bool) -> Result<()> {
+    let problem = match outlier_rows(y) {
         0 => "is the same in all rows, so nothing can depend on it",
         1 if unbiased => {
             "is the same in all rows but one, where unbiased estimates are always 0: take the biased \

@@ -28,7 +28,7 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
 /// p-values adjusted for being many, by the step-down maximum (Westfall and Young 1993, algorithm 4.1):
 /// `scores[h]` holds the score of hypothesis h as observed and then in each draw. Draws keep the dependence
 /// between hypotheses.
-pub(super) fn adjusted(scores: &[Vec<f64>]) -> Vec<f64> {
+pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b][0].total_cmp(&scores[a][0]));
     let draws = scores.first().map_or(0, |s| s.len() - 1);
@@ -46,7 +46,7 @@ pub(super) fn adjusted(scores: &[Vec<f64>]) -> Vec<f64> {
 }
 
 /// The interval that holds the middle `share` of the draws.
-pub(super) fn band(draws: &[f64], share: f64) -> [f64; 2] {
+pub(super) fn central_interval(draws: &[f64], share: f64) -> [f64; 2] {
     let mut sorted = draws.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let outside = ((1.0 - share) / 2.0 * sorted.len() as f64).floor() as usize;
@@ -74,7 +74,7 @@ mod tests {
         let scores =
             vec![vec![2.0, 1.0, 2.5, 0.0, 0.3], vec![3.0, 0.5, 1.0, 2.9, 0.1], vec![0.5, 0.7, 0.1, 0.2, 0.9]];
         // Order 1, 0, 2. Largest of all: 1, 2.5, 2.9, .9; of 0 and 2: 1, 2.5, .2, .9; of 2: .7, .1, .2, .9.
-        assert_eq!(adjusted(&scores), [0.4, 0.2, 0.6]);
+        assert_eq!(step_down_p_values(&scores), [0.4, 0.2, 0.6]);
     }
 
     #[test]
@@ -85,6 +85,6 @@ mod tests {
     #[test]
     fn bands_leave_out_both_ends() {
         let draws: Vec<f64> = (0..100).map(f64::from).collect();
-        assert_eq!(band(&draws, 0.95), [2.0, 97.0]);
+        assert_eq!(central_interval(&draws, 0.95), [2.0, 97.0]);
     }
 }

@@ -22,21 +22,21 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::points::Points;
-use crate::attribution::product::{Functionals, Reading, Terms};
-use crate::attribution::quadrature::Engine;
-use crate::attribution::sets::place;
+use crate::attribution::product::{PlayerFunctionals, ProductTerms, TermAccumulator};
+use crate::attribution::quadrature::QuadratureEngine;
+use crate::attribution::sets::index_of;
+use crate::control::RunControl;
 use crate::error::Result;
-use crate::kernel::products::PlayerProduct;
-use crate::kernel::rounding::Precision;
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel::rounding_bounds::RoundingBound;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
-use crate::stop::Watch;
 
 /// Rows whose means are made together, and rows that are added up before sums are added to each other.
 const TILE: usize = 512;
 const TOGETHER: usize = 64;
 
 /// The centred, scaled factors of a kernel's products.
-pub(super) struct Orthogonal {
+pub(super) struct OrthogonalKernel {
     /// Product by product, factor by factor.
     factors: Vec<Vec<Centred>>,
     /// Each k̃ errs by at most this times `1 + |k̃|`.
@@ -52,17 +52,17 @@ struct Centred {
     error: f64,
 }
 
-impl Orthogonal {
+impl OrthogonalKernel {
     /// Expectations are over the rows with the numbers `reference`. Cost O(rows · references) a factor.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn new(
         points: &Points,
-        (products, precisions): (&[PlayerProduct<'_>], &[(Vec<Precision>, Precision)]),
+        (products, precisions): (&[PlayerProduct<'_>], &[(Vec<RoundingBound>, RoundingBound)]),
         reference: &[usize],
         isa: Isa,
-        watch: Watch<'_>,
+        watch: RunControl<'_>,
     ) -> Result<Self> {
         let rows: Vec<Vec<f64>> = reference.iter().map(|&i| points.row(i)).collect();
         let factors = products
@@ -96,11 +96,11 @@ impl Orthogonal {
 impl Centred {
     fn new(
         points: &Points,
-        (product, precision): (&PlayerProduct<'_>, &Precision),
+        (product, precision): (&PlayerProduct<'_>, &RoundingBound),
         k: usize,
         (reference, rows): (&[usize], &[Vec<f64>]),
         isa: Isa,
-        watch: Watch<'_>,
+        watch: RunControl<'_>,
     ) -> Result<Self> {
         let stride = points.stride();
         // By row its mean, and besides `k(u, u)` of the references and the largest |k|.
@@ -109,7 +109,7 @@ impl Centred {
             let (mut sums, mut part) = (vec![0.0; columns.len()], vec![0.0; columns.len()]);
             let (mut factor, mut own, mut largest) = (vec![0.0; columns.len()], Vec::new(), 0.0_f64);
             for (rows, numbers) in rows.chunks(TOGETHER).zip(reference.chunks(TOGETHER)) {
-                watch.check()?;
+                watch.check_cancelled()?;
                 part.fill(0.0);
                 for (row, i) in rows.iter().zip(numbers) {
                     product.factor(isa, k, points.columns(&columns), row, &mut factor);
@@ -147,11 +147,11 @@ impl Centred {
 /// Channels of players: their values, what each shows alone, and what only three or more show together; the
 /// sum of the values stands first.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Channels {
+pub(super) struct FeatureChannels {
     pub(super) players: usize,
 }
 
-impl Channels {
+impl FeatureChannels {
     pub(super) fn count(self) -> usize {
         2 * self.players + 2
     }
@@ -171,11 +171,16 @@ impl Channels {
 
 dispatch! {
     /// Adds the terms' channels to `out`, and a bound on the error of a value and of the statistic.
-    pub(super) fn orders(terms: &Terms<'_>, channels: Channels, error: f64, out: &mut Functionals) = add_orders::<V>
+    pub(super) fn order_channels(terms: &ProductTerms<'_>, channels: FeatureChannels, error: f64, out: &mut PlayerFunctionals) = add_orders::<V>
 }
 
 #[inline(always)]
-fn add_orders<V: Simd>(terms: &Terms<'_>, channels: Channels, error: f64, out: &mut Functionals) {
+fn add_orders<V: Simd>(
+    terms: &ProductTerms<'_>,
+    channels: FeatureChannels,
+    error: f64,
+    out: &mut PlayerFunctionals,
+) {
     let run = &terms.run;
     let active = &run.active[..run.players];
     let size = out.size();
@@ -214,7 +219,7 @@ fn add_orders<V: Simd>(terms: &Terms<'_>, channels: Channels, error: f64, out: &
 
 /// What pairs of players show together, `Σ W k̃_j k̃_l`: with sets of up to two players the interaction index
 /// of Shapley values.
-pub(super) struct Couples {
+pub(super) struct PairChannels {
     players: usize,
     /// Of a product of two k̃ and of sums of them.
     relative: f64,
@@ -224,7 +229,7 @@ pub(super) struct Couples {
     pub(super) error: f64,
 }
 
-impl Couples {
+impl PairChannels {
     /// `error` is that of [`Orthogonal`], `summing` what sums over all pairs of rows add to it.
     pub(super) fn new(players: usize, error: f64, summing: f64) -> Self {
         let relative = 2.0 * error + summing;
@@ -233,10 +238,10 @@ impl Couples {
     }
 }
 
-impl Reading for Couples {
+impl TermAccumulator for PairChannels {
     fn begin(&mut self, _rows: &Range<usize>, _points: &Range<usize>) {}
 
-    fn read(&mut self, terms: &Terms<'_>, _engine: &mut Engine) {
+    fn read(&mut self, terms: &ProductTerms<'_>, _engine: &mut QuadratureEngine) {
         let run = &terms.run;
         let active = &run.active[..run.players];
         for (block, (multiplicity, coef)) in run.weights.iter().zip(&terms.coef[0]).enumerate() {
@@ -248,7 +253,7 @@ impl Reading for Couples {
                 for &l in &active[at + 1..] {
                     let sum = weighted.map2(run.side(l, block).0, |a, b| a * b).sum();
                     self.indices
-                        [place(self.players, terms.players[j as usize], terms.players[l as usize])] += sum;
+                        [index_of(self.players, terms.players[j as usize], terms.players[l as usize])] += sum;
                 }
                 largest = largest.max(own.0.iter().fold(0.0, |m, f| m.max(f.abs())));
             }

@@ -3,14 +3,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::dependence::{Centred, Wild};
-use super::pairs::{Draws, Mask, Pairs};
-use super::two_samples::{Labels, MmdEstimator, arrangement};
-use crate::attribution::rule::Measure;
+use super::hsic::{Centred, Wild};
+use super::mmd::{MmdEstimator, SampleLabels, row_arrangement};
+use super::pair_sums::{NullDraws, PairMask, SamplePairs};
+use crate::attribution::rule::InclusionMeasure;
+use crate::control::{Progress, RunControl};
 use crate::kernel::Kernel;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
-use crate::stop::{Progress, Watch};
-use crate::table::{Groups, Table};
+use crate::table::{Players, Table};
 
 const D: usize = 3;
 
@@ -24,9 +24,9 @@ fn sample(n: usize, seed: u64) -> Table {
 /// `k(x_i, x_j) - 1`, and the statistic.
 fn compare(
     table: &Table,
-    mask: Mask,
-    draws: &dyn Draws,
-    weights: &super::pairs::Sums,
+    mask: PairMask,
+    draws: &dyn NullDraws,
+    weights: &super::pair_sums::ChannelSums,
     w: impl Fn(usize, usize, usize) -> f64,
 ) {
     let n = table.rows();
@@ -35,7 +35,7 @@ fn compare(
         let (mut statistic, mut empty) = (0.0, 0.0);
         for i in 0..n {
             for j in 0..n {
-                if i == j && mask != Mask::Everything {
+                if i == j && mask != PairMask::Everything {
                     continue;
                 }
                 statistic += w(b, i, j) * kernel.eval(&table.row(i), &table.row(j));
@@ -52,13 +52,13 @@ fn compare(
 fn sums(
     table: &Table,
     kernel: &Kernel,
-    mask: Mask,
-    weights: &dyn super::pairs::Weights,
-    draws: &dyn Draws,
-) -> super::pairs::Sums {
-    let groups = Groups::singletons(table.columns());
-    let pairs = Pairs::new(table, kernel, Some(&groups), Measure::default(), mask).unwrap();
-    let watch = Watch { stop: &AtomicBool::new(false), progress: &Progress::default() };
+    mask: PairMask,
+    weights: &dyn super::pair_sums::PairWeights,
+    draws: &dyn NullDraws,
+) -> super::pair_sums::ChannelSums {
+    let groups = Players::singletons(table.columns());
+    let pairs = SamplePairs::new(table, kernel, Some(&groups), InclusionMeasure::default(), mask).unwrap();
+    let watch = RunControl { stop: &AtomicBool::new(false), progress: &Progress::default() };
     pairs.sum(weights, Some(draws), D + 1, watch).unwrap()
 }
 
@@ -67,9 +67,9 @@ fn relabelled_samples() {
     let kernel = Kernel::gaussian(&[1.0; D]);
     let (n, m) = (70, 83);
     for estimator in [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::Block(7)] {
-        let table = sample(n + m, 1).select_rows(&arrangement(estimator, n, m));
-        let labels = Labels::new(estimator, n, m);
-        let draws = labels.relabelled(table.rows(), 5, 3);
+        let table = sample(n + m, 1).select_rows(&row_arrangement(estimator, n, m));
+        let labels = SampleLabels::new(estimator, n, m);
+        let draws = labels.permutations(table.rows(), 5, 3);
         let found = sums(&table, &kernel, labels.mask(), &labels, &draws);
         let all = draws.prepare(&(0..table.rows().next_multiple_of(8)));
         let label = |b: usize, i: usize| all[b * table.rows().next_multiple_of(8) + i];
@@ -111,7 +111,7 @@ fn permuted_rows() {
         let weights: Vec<Vec<f64>> = (0..n)
             .map(|i| {
                 let mut row = vec![0.0; n.next_multiple_of(8)];
-                super::pairs::Weights::row(&centred, i, &(0..row.len()), &mut row);
+                super::pair_sums::PairWeights::row(&centred, i, &(0..row.len()), &mut row);
                 row
             })
             .collect();
@@ -134,7 +134,7 @@ fn the_wild_bootstrap() {
             let mut rows: Vec<Vec<f64>> = (0..n)
                 .map(|i| {
                     let mut row = vec![0.0; n.next_multiple_of(8)];
-                    super::pairs::Weights::row(&centred, i, &(0..row.len()), &mut row);
+                    super::pair_sums::PairWeights::row(&centred, i, &(0..row.len()), &mut row);
                     (0..n).map(|j| row[j] * e[i] * e[j]).collect()
                 })
                 .collect();

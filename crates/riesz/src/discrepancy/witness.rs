@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{default_kernel, pooled};
-use crate::attribution::std_error::{Range, Variance};
+use crate::attribution::std_error::{ValueRange, Variance};
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
 use crate::kernel::Kernel;
 use crate::simd::Isa;
-use crate::table::{ColumnKind, Groups, Table};
+use crate::table::{ColumnKind, Players, Table};
 
 /// Points of the line.
 const POINTS: usize = 101;
@@ -49,7 +49,7 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
         None => default_kernel(&pooled)?,
     };
     kernel.validate(pooled.width())?;
-    let groups = Groups::singletons(pooled.columns());
+    let groups = Players::singletons(pooled.columns());
     let products = kernel.products(pooled.columns(), &groups)?;
     let (n, isa) = (x.rows(), Isa::detect());
     let (at, levels): (Vec<f64>, _) = match &pooled.columns()[j].kind {
@@ -76,7 +76,7 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
                 total.iter_mut().zip(&factor).for_each(|(t, f)| *t += product.scale * f);
             }
         }
-        let range = Range::of(total.iter().copied()).width();
+        let range = ValueRange::of(total.iter().copied()).width();
         let mut variance = Variance::default();
         let [first, second] = [&total[..n], &total[n..]].map(|part| mean(part, range, &mut variance));
         values.push(first - second);
@@ -91,6 +91,6 @@ fn mean(values: &[f64], range: f64, variance: &mut Variance) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     variance.add(values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0) / n, n - 1.0);
-    variance.allow(range / n);
+    variance.inflate(range / n);
     mean
 }

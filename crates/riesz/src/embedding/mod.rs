@@ -8,7 +8,8 @@
 //! rows: the mean embedding. Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic
 //! 2022 (RKHS-SHAP), §3.
 //!
-//! [`ConditionalMean`] is for one set of columns, [`ConditionalMeans`] for any of several blocks of columns.
+//! [`ConditionalMean`] is for one set of columns, [`ConditionalMeanEmbeddings`] for any of several blocks of
+//! columns.
 //!
 //! ```
 //! use riesz::embedding::{ConditionalMean, Conditioning};
@@ -27,11 +28,11 @@
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
-mod factored;
-mod features;
-mod iterative;
-mod kernel;
-mod ridge;
+mod blockwise_kernel;
+mod cg_embeddings;
+mod direct;
+mod random_fourier;
+mod ridge_selection;
 mod settings;
 mod tiles;
 
@@ -42,15 +43,15 @@ use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
-pub(crate) use factored::{Conditions, FactoredMeans, System};
-pub(crate) use iterative::{IterativeMeans, RightSides, Solved};
-pub(crate) use kernel::{BlockKernel, Products, kept, multiply, split};
-pub use ridge::leave_one_out;
+pub(crate) use blockwise_kernel::{BlockKernel, Products, kept, multiply, split};
+pub(crate) use cg_embeddings::{CgSolution, IterativeEmbeddings, RightHandSides};
+pub(crate) use direct::{ConditioningRows, DirectEmbeddings, System};
+pub use ridge_selection::leave_one_out;
 pub use settings::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 pub(crate) use tiles::{Tiles, blocks};
 
 /// What all forms of conditional mean embeddings are learnt from.
-pub(crate) struct Learnt {
+pub(crate) struct EmbeddingData {
     pub(crate) rows: Table,
     /// Not negative; their sum is 1.
     pub(crate) weights: Vec<f64>,
@@ -62,7 +63,7 @@ pub(crate) struct Learnt {
     pub(crate) ridge: f64,
 }
 
-impl Learnt {
+impl EmbeddingData {
     /// Some of the reference rows, drawn at random.
     fn landmarks(&self, count: usize, seed: u64) -> Table {
         let n = self.rows.rows();
@@ -88,18 +89,18 @@ pub struct Weights {
 
 /// Conditional mean embeddings of whole rows given any of some blocks of columns, which share what they can:
 /// where the kernel is a product over the blocks, its factors.
-pub struct ConditionalMeans {
-    pub(crate) solver: Solver,
+pub struct ConditionalMeanEmbeddings {
+    pub(crate) solver: EmbeddingSolver,
     centred: bool,
 }
 
 /// How the weights are found.
-pub(crate) enum Solver {
-    Factored(FactoredMeans),
-    Iterative(IterativeMeans),
+pub(crate) enum EmbeddingSolver {
+    Factored(DirectEmbeddings),
+    Iterative(IterativeEmbeddings),
 }
 
-impl ConditionalMeans {
+impl ConditionalMeanEmbeddings {
     /// Learns from reference rows with weights (by default equal; they are normalised), given any of
     /// `blocks`, lists of columns of `rows` that have none in common. Cost O(blocks · n²) for n rows, nothing
     /// for landmarks, features and conjugate gradients, and that of choosing a ridge where none is given:
@@ -151,31 +152,36 @@ impl ConditionalMeans {
         let kernel = BlockKernel::new(kernel, rows.columns(), blocks);
         let ridge = match conditioning.ridge {
             Ridge::Fixed(ridge) => ridge,
-            Ridge::CrossValidated => {
-                ridge::of_sets(&rows, &weights, &kernel, blocks.len(), conditioning.seed, stop)?
-            }
+            Ridge::CrossValidated => ridge_selection::for_block_sets(
+                &rows,
+                &weights,
+                &kernel,
+                blocks.len(),
+                conditioning.seed,
+                stop,
+            )?,
         };
-        Self::new(Learnt { rows, weights, kernel, blocks: blocks.len(), ridge }, conditioning, stop)
+        Self::new(EmbeddingData { rows, weights, kernel, blocks: blocks.len(), ridge }, conditioning, stop)
     }
 
-    fn new(learnt: Learnt, conditioning: &Conditioning, stop: &AtomicBool) -> Result<Self> {
+    fn new(learnt: EmbeddingData, conditioning: &Conditioning, stop: &AtomicBool) -> Result<Self> {
         let Conditioning { approximation, seed, centred, .. } = *conditioning;
         if !(learnt.ridge.is_finite() && learnt.ridge > 0.0) {
             return Err(Error::parameter("ridge", learnt.ridge, "it is a positive number"));
         }
         let solver = match approximation {
             Approximation::ConjugateGradients(settings) => {
-                Solver::Iterative(IterativeMeans::new(learnt, settings, seed)?)
+                EmbeddingSolver::Iterative(IterativeEmbeddings::new(learnt, settings, seed)?)
             }
-            _ => Solver::Factored(FactoredMeans::new(learnt, approximation, seed, stop)?),
+            _ => EmbeddingSolver::Factored(DirectEmbeddings::new(learnt, approximation, seed, stop)?),
         };
         Ok(Self { solver, centred })
     }
 
-    pub(crate) fn learnt(&self) -> &Learnt {
+    pub(crate) fn learnt(&self) -> &EmbeddingData {
         match &self.solver {
-            Solver::Factored(means) => &means.learnt,
-            Solver::Iterative(means) => &means.learnt,
+            EmbeddingSolver::Factored(means) => &means.learnt,
+            EmbeddingSolver::Iterative(means) => &means.learnt,
         }
     }
 
@@ -192,8 +198,8 @@ impl ConditionalMeans {
     /// In words.
     pub(crate) fn approximation(&self) -> String {
         match &self.solver {
-            Solver::Factored(means) => means.approximation(),
-            Solver::Iterative(means) => means.approximation(),
+            EmbeddingSolver::Factored(means) => means.approximation(),
+            EmbeddingSolver::Iterative(means) => means.approximation(),
         }
     }
 
@@ -203,7 +209,7 @@ impl ConditionalMeans {
     /// over rows b of weights times `f(x_b)` estimates the mean of f.
     ///
     /// # Errors
-    /// Those of [`Table::conform`]; [`Error::Parameter`] unless `given` has a word a block;
+    /// Those of [`Table::align_to`]; [`Error::Parameter`] unless `given` has a word a block;
     /// [`Error::NotPositiveDefinite`] for a ridge that is too small; [`Error::NotConverged`] for conjugate
     /// gradients; [`Error::Interrupted`] soon after `stop` becomes true.
     pub fn weights(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
@@ -223,7 +229,7 @@ impl ConditionalMeans {
         }
         let mut system = System::default();
         // Nobody's weights are the rows' own.
-        if let (Solver::Factored(means), true) = (&self.solver, given.contains(&true)) {
+        if let (EmbeddingSolver::Factored(means), true) = (&self.solver, given.contains(&true)) {
             means.prepare(given, &mut system, stop)?;
         }
         Ok(system)
@@ -239,8 +245,8 @@ impl ConditionalMeans {
     }
 
     fn uncentred_by(&self, system: &System, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
-        let Learnt { rows, weights, kernel, .. } = self.learnt();
-        let x = x.conform(rows.columns())?;
+        let EmbeddingData { rows, weights, kernel, .. } = self.learnt();
+        let x = x.align_to(rows.columns())?;
         let (n, count, u) = (rows.rows(), x.rows(), f64::EPSILON / 2.0);
         if count == 0 || !given.contains(&true) {
             let all = weights.iter().flat_map(|w| std::iter::repeat_n(*w, count)).collect();
@@ -249,13 +255,13 @@ impl ConditionalMeans {
         let units = kernel.units(rows.width());
         let largest = weights.iter().copied().fold(0.0, f64::max).sqrt();
         let (matrix, error) = match &self.solver {
-            Solver::Factored(means) => {
+            EmbeddingSolver::Factored(means) => {
                 let mut solved = vec![0.0; means.size() * count];
                 let at = means.conditions(x, stop)?;
-                let right = means.right(&at, given, system, &mut solved, stop)?;
+                let right = means.right_hand_side(&at, given, system, &mut solved, stop)?;
                 means.solve(system, &mut solved, stop)?;
                 let lengths = solved.chunks_exact(means.size()).map(|s| dot(s, s).sqrt());
-                let stretch = largest * means.stretch(system);
+                let stretch = largest * means.error_amplification(system);
                 let off = lengths.zip(right).map(|(length, right)| {
                     let summing = (means.size() + 4) as f64 * u * length;
                     stretch * (means.solution_error(system, right, length, units) + summing)
@@ -263,10 +269,10 @@ impl ConditionalMeans {
                 let by_row = means.weights(system, 0..n, &solved);
                 (Matrix::from_row_major(count, n, by_row).transpose(), off.collect::<Vec<f64>>())
             }
-            Solver::Iterative(means) => {
-                let mut solved = means.solve(&[given], RightSides::Kernel(&x), units, stop)?;
-                let Solved { mut solution, lengths, errors } = solved.swap_remove(0);
-                iterative::scale_rows(&mut solution, means.roots());
+            EmbeddingSolver::Iterative(means) => {
+                let mut solved = means.solve(&[given], RightHandSides::Kernel(&x), units, stop)?;
+                let CgSolution { mut solution, lengths, errors } = solved.swap_remove(0);
+                cg_embeddings::scale_rows(&mut solution, means.roots());
                 let off =
                     errors.iter().zip(lengths).map(|(error, length)| largest * (error + 4.0 * u * length));
                 (Matrix::from_row_major(n, count, solution), off.collect())
@@ -300,7 +306,7 @@ impl ConditionalMeans {
 
 /// The conditional mean embedding of whatever goes with rows, given these rows.
 pub struct ConditionalMean {
-    means: ConditionalMeans,
+    means: ConditionalMeanEmbeddings,
     system: System,
 }
 
@@ -311,8 +317,9 @@ impl ConditionalMean {
     /// O(n m²) for landmarks and features, nothing for conjugate gradients.
     ///
     /// # Errors
-    /// As [`ConditionalMeans::fit`]; [`Error::Shape`] for a target of other rows; [`Error::TooFew`] if a
-    /// ridge is to be chosen without a target; [`Error::NotPositiveDefinite`] for a ridge that is too small.
+    /// As [`ConditionalMeanEmbeddings::fit`]; [`Error::Shape`] for a target of other rows; [`Error::TooFew`]
+    /// if a ridge is to be chosen without a target; [`Error::NotPositiveDefinite`] for a ridge that is too
+    /// small.
     pub fn fit(
         given: &Table,
         weights: Option<&[f64]>,
@@ -338,7 +345,7 @@ impl ConditionalMean {
                 }
                 let target_kernel = settings::median_gaussian(target)?;
                 let pair = [(given, &kernel), (target, &target_kernel)];
-                ridge::of_target(pair, &weights, conditioning.seed, stop)?
+                ridge_selection::for_target(pair, &weights, conditioning.seed, stop)?
             }
             (Ridge::CrossValidated, None) => {
                 let what = "what the ridge of a conditional mean embedding is chosen by".into();
@@ -346,10 +353,10 @@ impl ConditionalMean {
             }
         };
         let kernel = BlockKernel::new(&kernel, given.columns(), &[(0..given.width()).collect()]);
-        let learnt = Learnt { rows: given.clone(), weights, kernel, blocks: 1, ridge };
-        let means = ConditionalMeans::new(learnt, conditioning, stop)?;
+        let learnt = EmbeddingData { rows: given.clone(), weights, kernel, blocks: 1, ridge };
+        let means = ConditionalMeanEmbeddings::new(learnt, conditioning, stop)?;
         let mut system = System::default();
-        if let Solver::Factored(means) = &means.solver {
+        if let EmbeddingSolver::Factored(means) = &means.solver {
             means.prepare(&[true], &mut system, stop)?;
         }
         Ok(Self { means, system })
@@ -364,7 +371,7 @@ impl ConditionalMean {
     /// O(n²), for landmarks and features O(n m), for conjugate gradients O(n²) a step.
     ///
     /// # Errors
-    /// As [`ConditionalMeans::weights`].
+    /// As [`ConditionalMeanEmbeddings::weights`].
     pub fn weights(&self, x: &Table, stop: &AtomicBool) -> Result<Weights> {
         self.means.weights_by(&self.system, &[true], x, stop)
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Categorical, Kernel, Lengthscale, Profile, Stationary, Structure, Term, Units, lengthscales,
+    Categorical, ColumnScaling, Kernel, Lengthscale, Profile, Stationary, Structure, Term, lengthscales,
 };
 use crate::table::{ColumnKind, Table};
 
@@ -133,7 +133,7 @@ fn bounded_product(kernel: &Kernel, width: usize) -> Option<Kernel> {
 
 /// A Gaussian with each column's median length scale, and equality of categories.
 pub(super) fn median_gaussian(rows: &Table) -> Result<Kernel> {
-    let units = Units::raw(rows.width());
+    let units = ColumnScaling::raw(rows.width());
     let mut factors = Vec::new();
     for (j, column) in rows.columns().iter().enumerate() {
         factors.push(match &column.kind {

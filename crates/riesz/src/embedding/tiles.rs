@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::kernel::{Products, multiply};
+use super::blockwise_kernel::{Products, multiply};
+use crate::control;
 use crate::error::Result;
 use crate::kernel::Columns;
 use crate::simd::Isa;
-use crate::stop;
 use crate::table::Table;
 
 /// Rows of the second table in a tile: those that one thread works on.
@@ -43,11 +43,11 @@ impl Tiles<'_> {
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
-    pub(crate) fn visit<T: Send>(
+    pub(crate) fn for_each_tile<T: Send>(
         &self,
         stop: &AtomicBool,
         own: Vec<T>,
-        visit: impl Fn(&mut T, Tile<'_>) + Sync,
+        for_each_tile: impl Fn(&mut T, Tile<'_>) + Sync,
     ) -> Result<Vec<T>> {
         let Products { kernels, chosen } = self.products;
         let used: Vec<bool> = (0..kernels.len()).map(|k| chosen.iter().any(|c| c.contains(&k))).collect();
@@ -57,7 +57,7 @@ impl Tiles<'_> {
             let v = block * BLOCK..self.v.rows().min((block + 1) * BLOCK);
             let rows: Vec<Vec<f64>> = v.map(|i| self.v.row(i)).collect();
             for start in (0..self.u.rows()).step_by(DEPTH) {
-                stop::check(stop)?;
+                control::check_cancelled(stop)?;
                 let u = start..self.u.rows().min(start + DEPTH);
                 let size = u.len() * rows.len();
                 let columns = Columns::new(self.u.column_major(), self.u.rows(), u.start, u.len());
@@ -71,7 +71,7 @@ impl Tiles<'_> {
                 for (product, chosen) in chosen.iter().enumerate() {
                     let own_factors: Vec<&[f64]> = chosen.iter().map(|&k| factors[k].as_slice()).collect();
                     multiply(&own_factors, 0..size, numbers);
-                    visit(&mut own, Tile { product, u: u.clone(), numbers });
+                    for_each_tile(&mut own, Tile { product, u: u.clone(), numbers });
                 }
             }
             Ok(own)
@@ -80,10 +80,10 @@ impl Tiles<'_> {
     }
 
     /// Each product, all rows of the first table with the first of the second, then with the second, …
-    pub(crate) fn whole(&self, stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
+    pub(crate) fn full_products(&self, stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
         let m = self.u.rows();
         let mut out = vec![vec![0.0; m * self.v.rows()]; self.products.chosen.len()];
-        self.visit(stop, blocks(&mut out, |_| m), |own, tile| {
+        self.for_each_tile(stop, blocks(&mut out, |_| m), |own, tile| {
             let columns = own[tile.product].chunks_exact_mut(m).zip(tile.numbers.chunks_exact(tile.u.len()));
             columns.for_each(|(out, numbers)| out[tile.u.clone()].copy_from_slice(numbers));
         })?;

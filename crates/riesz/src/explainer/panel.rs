@@ -1,11 +1,11 @@
 //! Runs of support points that fit the cache, and the absent side's factors over them.
 
-use crate::expansion::Expansion;
 use crate::kernel::Columns;
+use crate::kernel_model::KernelExpansion;
 use crate::simd::{LANES, Lanes, Plain};
 
 /// A run of support points, padded to a multiple of the lanes by repeating the last with coefficient 0.
-pub(super) struct Panel {
+pub(super) struct PointPanel {
     /// Column-major, `len` rows.
     points: Vec<f64>,
     /// Number of rows, padding included.
@@ -18,15 +18,15 @@ pub(super) struct Panel {
     pub(super) coef: Vec<Vec<Lanes>>,
 }
 
-impl Panel {
+impl PointPanel {
     pub(super) fn columns(&self) -> Columns<'_> {
         Columns::new(&self.points, self.len, 0, self.len)
     }
 }
 
 /// Cuts the support points into panels of at most `len` rows.
-pub(super) fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
-    let (n, d, m) = (model.points.rows(), model.points.width(), model.outputs());
+pub(super) fn panels(model: &KernelExpansion, len: usize) -> Vec<PointPanel> {
+    let (n, d, m) = (model.support_points.rows(), model.support_points.width(), model.outputs());
     let mut from = 0;
     (0..n)
         .step_by(len)
@@ -36,7 +36,7 @@ pub(super) fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
             let mut points = vec![0.0; padded * d];
             for j in 0..d {
                 for i in 0..padded {
-                    points[j * padded + i] = model.points.get(start + i.min(own - 1), j);
+                    points[j * padded + i] = model.support_points.get(start + i.min(own - 1), j);
                 }
             }
             let mut coef = vec![vec![Lanes::ZERO; padded / LANES]; m];
@@ -46,13 +46,13 @@ pub(super) fn panels(model: &Expansion, len: usize) -> Vec<Panel> {
                 }
             }
             from += padded;
-            Panel { points, len: padded, own, from: from - padded, coef }
+            PointPanel { points, len: padded, own, from: from - padded, coef }
         })
         .collect()
 }
 
 /// The absent side of a product over a panel.
-pub(super) struct Side {
+pub(super) struct PanelSide {
     /// Factor by factor, and one more, all 1: the engine's padding.
     pub(super) factors: Vec<f64>,
     /// The same of their sizes, where errors are relative to those.
@@ -62,20 +62,20 @@ pub(super) struct Side {
     /// cost.
     tree: Vec<f64>,
     /// Running sums over factors of their [`extent`] in the panel.
-    extent: Vec<[f64; 2]>,
+    log_extent: Vec<[f64; 2]>,
     len: usize,
 }
 
-impl Side {
+impl PanelSide {
     pub(super) fn new(factors: Vec<f64>, sizes: Option<Vec<f64>>, len: usize, with_tree: bool) -> Self {
         let count = if with_tree { factors.len() / len - 1 } else { 0 };
         let mut total = [0.0; 2];
         let sums = factors.chunks_exact(len).map(|factor| {
-            total = sum(total, extent(factor, true));
+            total = sum(total, log_extent(factor, true));
             total
         });
         let extent = std::iter::once([0.0; 2]).chain(sums).collect();
-        let mut side = Self { factors, sizes, tree: vec![1.0; count * len], extent, len };
+        let mut side = Self { factors, sizes, tree: vec![1.0; count * len], log_extent: extent, len };
         for i in (1..count).rev() {
             for l in 0..len {
                 side.tree[i * len + l] = side.node(2 * i)[l] * side.node(2 * i + 1)[l];
@@ -91,13 +91,13 @@ impl Side {
     }
 
     /// The sum of the extents of a run of factors.
-    pub(super) fn extent(&self, run: &std::ops::Range<usize>) -> [f64; 2] {
-        let ([a, b], [c, d]) = (self.extent[run.start], self.extent[run.end]);
+    pub(super) fn log_extent(&self, run: &std::ops::Range<usize>) -> [f64; 2] {
+        let ([a, b], [c, d]) = (self.log_extent[run.start], self.log_extent[run.end]);
         [c - a, d - b]
     }
 
     /// Multiplies the factors of a run into the weights.
-    pub(super) fn fold(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) {
+    pub(super) fn fold_factors(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) {
         let count = self.tree.len() / self.len;
         if count == 0 {
             self.factors[run.start * self.len..run.end * self.len]
@@ -122,7 +122,7 @@ impl Side {
 
 /// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product 0), and where
 /// they can be `large` `max(0, ln |f|)`.
-pub(super) fn extent(factors: &[f64], large: bool) -> [f64; 2] {
+pub(super) fn log_extent(factors: &[f64], large: bool) -> [f64; 2] {
     let least = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
     let most = if large { factors.iter().fold(1.0, |most: f64, f| most.max(f.abs())) } else { 1.0 };
     [-least.ln(), most.ln()]

@@ -4,15 +4,15 @@
 use crate::attribution::kernel_shap::kernel_shap;
 use crate::attribution::permutation::estimate;
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explainer::Explainer;
 use crate::explanation::{Explanation, Fact};
 use crate::game::Game;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
-use crate::posterior::Covariance;
+use crate::posterior::PosteriorCovariance;
 use crate::prediction::Prediction;
-use crate::question::{Estimator, Question};
-use crate::table::{Groups, Table};
+use crate::question::{Question, ValueEstimator};
+use crate::table::{Players, Table};
 
 /// Rows that the model predicts at once.
 const BATCH: usize = 4096;
@@ -20,22 +20,27 @@ const BATCH: usize = 4096;
 /// A fitted model as a function from rows to numbers: its outputs, or probabilities of its classes.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionFunction<'m> {
-    model: &'m Expansion,
-    covariance: Option<&'m Covariance>,
+    model: &'m KernelExpansion,
+    covariance: Option<&'m PosteriorCovariance>,
     probabilities: bool,
 }
 
 impl<'m> PredictionFunction<'m> {
     /// The outputs of a model, or with `probabilities` those of the second of two classes, or of all of more.
     /// Those of Gaussian processes take the posterior `covariance`.
-    pub fn new(model: &'m Expansion, covariance: Option<&'m Covariance>, probabilities: bool) -> Self {
+    pub fn new(
+        model: &'m KernelExpansion,
+        covariance: Option<&'m PosteriorCovariance>,
+        probabilities: bool,
+    ) -> Self {
         Self { model, covariance, probabilities }
     }
 
     /// Why there are no exact values of this function for these players (by default one a column) against a
     /// background or a baseline; `None` where there are, or where the function has no answers either.
-    pub fn without_exact_values(&self, players: Option<Groups>) -> Option<Error> {
-        let point = (self.model.points.rows() > 0).then(|| self.model.points.select_rows(&[0]))?;
+    pub fn without_exact_values(&self, players: Option<Players>) -> Option<Error> {
+        let point =
+            (self.model.support_points.rows() > 0).then(|| self.model.support_points.select_rows(&[0]))?;
         let question = Question {
             probabilities: self.probabilities,
             ..Question::from(Game::Baseline { point: point.clone() }).with_players(players)
@@ -86,11 +91,11 @@ impl<'m> PredictionFunction<'m> {
     /// # Errors
     /// As [`predict`](Self::predict), [`kernel_shap`] and [`estimate`].
     pub fn explain(&self, rows: &Table, first_row: usize, question: &Question) -> Result<Explanation> {
-        let rows = rows.conform(self.model.columns())?;
+        let rows = rows.align_to(self.model.columns())?;
         let ask = |asked: &Table| self.predict(asked);
         let mut found = match question.estimator {
-            Estimator::KernelShap => kernel_shap(ask, &rows, question, BATCH)?,
-            Estimator::Permutation { .. } => estimate(ask, &rows, first_row, question)?,
+            ValueEstimator::KernelShap => kernel_shap(ask, &rows, question, BATCH)?,
+            ValueEstimator::Permutation { .. } => estimate(ask, &rows, first_row, question)?,
         };
         found.row_numbers = (0..rows.rows()).collect();
         found.output_names = self.output_names();

@@ -8,15 +8,19 @@
 //! 2022, Theorem 6) are smaller by √2 and rest on a step that does not hold.
 
 use crate::error::{Error, Result, listed};
-use crate::expansion::Expansion;
-use crate::kernel::rounding::either;
-use crate::kernel::{Columns, Kernel, Reach, Term};
+use crate::kernel::rounding_bounds::union_probability;
+use crate::kernel::{ColumnRanges, Columns, Kernel, Term};
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::dot;
 
 /// For each output, a bound on how far any Shapley value moves if each column j of a row moves by at most
 /// `delta[j]`. `embedding` is the kernel and ridge of conditional distributions; without one absent features
 /// do not depend on the row.
-pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta: &[f64]) -> Result<Vec<f64>> {
+pub(super) fn bound(
+    model: &KernelExpansion,
+    embedding: Option<(&Kernel, f64)>,
+    delta: &[f64],
+) -> Result<Vec<f64>> {
     let columns = model.columns();
     if delta.len() != columns.len() {
         return Err(Error::Shape {
@@ -30,23 +34,24 @@ pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta:
     if let Some(bad) = delta.iter().find(|d| d.is_nan() || **d < 0.0) {
         return Err(Error::parameter("perturbation", bad, "perturbations are not negative"));
     }
-    let hull = Reach::of(Columns::of(&model.points, 0), columns.len());
-    let reach = Reach { u: hull.clone(), v: hull };
+    let hull = ColumnRanges::of(Columns::of(&model.support_points, 0), columns.len());
+    let reach = ColumnRanges { u: hull.clone(), v: hull };
     let mut total = vec![0.0; model.outputs()];
     for term in &model.kernel.terms {
-        let own = distance(term, delta)?;
+        let own = feature_map_distance(term, delta)?;
         let distance = match embedding {
             None => own,
             Some((kernel, ridge)) => {
-                let given = distance(&kernel.terms[0], delta)?;
+                let given = feature_map_distance(&kernel.terms[0], delta)?;
                 // Everybody present is worth f(x), whatever the ridge.
                 own.max((own + given) / (2.0 * ridge.sqrt()))
             }
         };
-        let gram = Kernel { terms: vec![Term { scale: 1.0, ..term.clone() }] }.gram(&model.points);
+        let gram = Kernel { terms: vec![Term { scale: 1.0, ..term.clone() }] }.gram(&model.support_points);
         // No entry is larger than 1, nor off by more than this; nor the sums of their products with
         // coefficients.
-        let units = units(term, &reach, columns.len()) + 2.0 * (model.points.rows() + 8) as f64;
+        let units =
+            rounding_units(term, &reach, columns.len()) + 2.0 * (model.support_points.rows() + 8) as f64;
         for (o, total) in total.iter_mut().enumerate() {
             let coef = model.coef.column(o);
             let size: f64 = coef.iter().map(|c| c.abs()).sum();
@@ -60,7 +65,7 @@ pub(super) fn bound(model: &Expansion, embedding: Option<(&Kernel, f64)>, delta:
 }
 
 /// How many roundings a product of factors that are 1 at most can be off, as kernels are computed.
-fn units(term: &Term, reach: &Reach, width: usize) -> f64 {
+fn rounding_units(term: &Term, reach: &ColumnRanges, width: usize) -> f64 {
     let mut units = 0.0;
     for factor in &term.factors {
         let own = factor.precision_of_all(reach);
@@ -71,14 +76,14 @@ fn units(term: &Term, reach: &Reach, width: usize) -> f64 {
 }
 
 /// The largest `‖ψ(x) - ψ(x')‖ = √(2 - 2 k(x, x'))` of a product of factors that are 1 at distance 0.
-fn distance(term: &Term, delta: &[f64]) -> Result<f64> {
+fn feature_map_distance(term: &Term, delta: &[f64]) -> Result<f64> {
     let mut fall = 0.0;
     for factor in &term.factors {
         let own = factor.fall(delta).ok_or_else(|| {
             let allowed = "a bound for all rows takes bounded factors: its values have no bound";
             Error::parameter("kernel", factor.formula(), allowed)
         })?;
-        fall = either(fall, own);
+        fall = union_probability(fall, own);
     }
     // Up to a few roundings.
     Ok((2.0 * fall).sqrt() * (1.0 + 1e-12))

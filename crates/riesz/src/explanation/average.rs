@@ -10,7 +10,7 @@ use crate::linalg::Sparse;
 use crate::table::{Column, ColumnKind, Table};
 
 /// The level of a category in which the rows of a mean differ.
-const VARIOUS: &str = "(various)";
+const MIXED_LEVEL: &str = "(various)";
 
 impl Explanation {
     /// Weighted means of rows, one a column of `weights` (rows × means), whose weights need not sum up to 1:
@@ -30,9 +30,9 @@ impl Explanation {
     ///
     /// # Example
     /// ```
-    /// # use riesz::{Exactness, Explanation, Groups, Table, linalg::Sparse};
+    /// # use riesz::{Exactness, Explanation, Players, Table, linalg::Sparse};
     /// # let data = Table::from_rows(&[[1.0, 2.0], [3.0, 8.0]])?;
-    /// # let players = Groups::singletons(data.columns()).players().to_vec();
+    /// # let players = Players::singletons(data.columns()).players().to_vec();
     /// # let explanation = Explanation {
     /// #     index: Default::default(), players, subsets: None, output_names: vec!["y".into()], values: vec![1.0, 2.0, 3.0, 6.0],
     /// #     base_values: vec![0.0; 2], predictions: vec![3.0, 9.0], data, row_numbers: vec![0, 1], exactness: Exactness::Unstated,
@@ -55,10 +55,10 @@ impl Explanation {
         let shares = (0..weights.cols()).map(|k| shares(weights, k)).collect::<Result<Vec<_>>>()?;
         let (m, s) = (self.outputs(), self.sets());
         let mean = |list: &[f64], width: usize| -> Vec<f64> {
-            let of = |own: &Shares, at: usize| own.iter().map(|(i, w)| w * list[i * width + at]).sum();
+            let of = |own: &RowWeights, at: usize| own.iter().map(|(i, w)| w * list[i * width + at]).sum();
             shares.iter().flat_map(|own| (0..width).map(move |at| of(own, at))).collect()
         };
-        let (first, rows): (Vec<usize>, Vec<Shares>) =
+        let (first, rows): (Vec<usize>, Vec<RowWeights>) =
             shares.iter().map(|own| (own[0].0, own.clone())).unzip();
         let (sets, outputs): (Vec<_>, Vec<_>) = ((0..s).collect(), (0..m).collect());
         let exactness = match &self.exactness {
@@ -73,7 +73,7 @@ impl Explanation {
         let uncertainty = if alone { self.select(&first, &sets, &outputs).uncertainty } else { None };
         let mut provenance = self.provenance.clone();
         if !alone {
-            provenance.run.push(Fact::new("mean", self.told(&rows)));
+            provenance.run.push(Fact::new("mean", self.describe_rows(&rows)));
         }
         Ok(Self {
             values: mean(&self.values, m * s),
@@ -87,7 +87,7 @@ impl Explanation {
             },
             exactness,
             uncertainty,
-            duels: self.duels.as_ref().map(|all| rows.iter().map(|own| together(all, own)).collect()),
+            duels: self.duels.as_ref().map(|all| rows.iter().map(|own| common_item_name(all, own)).collect()),
             provenance,
             ..self.select(&[], &sets, &outputs)
         })
@@ -95,7 +95,7 @@ impl Explanation {
 
     /// Bounds of means: what rounding adds to the mean of bounds, that of shares, products and sums, and of
     /// the residual.
-    fn rounded(&self, means: &[Shares], mut bound: Vec<f64>) -> Vec<f64> {
+    fn rounded(&self, means: &[RowWeights], mut bound: Vec<f64>) -> Vec<f64> {
         let (m, s) = (self.outputs(), self.sets());
         for (k, own) in means.iter().enumerate() {
             for o in 0..m {
@@ -111,7 +111,7 @@ impl Explanation {
     }
 
     /// The means of numbers, and the categories that rows share.
-    fn mean_data(&self, means: &[Shares]) -> Result<Table> {
+    fn mean_data(&self, means: &[RowWeights]) -> Result<Table> {
         let (mut columns, mut values) = (self.data.columns().to_vec(), Vec::new());
         for (j, column) in columns.iter_mut().enumerate() {
             let cells = self.data.column(j);
@@ -125,9 +125,9 @@ impl Explanation {
                     values.push(code);
                     continue;
                 }
-                let known = levels.iter().position(|level| level == VARIOUS).unwrap_or(levels.len());
+                let known = levels.iter().position(|level| level == MIXED_LEVEL).unwrap_or(levels.len());
                 if known == levels.len() {
-                    levels.push(VARIOUS.into());
+                    levels.push(MIXED_LEVEL.into());
                 }
                 values.push(known as f64);
             }
@@ -136,7 +136,7 @@ impl Explanation {
     }
 
     /// What means are over, for people.
-    fn told(&self, means: &[Shares]) -> String {
+    fn describe_rows(&self, means: &[RowWeights]) -> String {
         let counts = || means.iter().map(Vec::len);
         let (few, many) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
         let over = if few == many { few.to_string() } else { format!("{few} to {many}") };
@@ -152,14 +152,14 @@ impl Explanation {
 }
 
 /// Rows of a mean and their shares, which sum up to 1.
-type Shares = Vec<(usize, f64)>;
+type RowWeights = Vec<(usize, f64)>;
 
-fn shares(weights: &Sparse, k: usize) -> Result<Shares> {
+fn shares(weights: &Sparse, k: usize) -> Result<RowWeights> {
     let bad = |value: f64| {
         let allowed = "weights are numbers from 0 on, of which some are more";
         Err(Error::parameter(format!("weight of mean {}", k + 1), value, allowed))
     };
-    let all: Shares = weights.column(k).collect();
+    let all: RowWeights = weights.column(k).collect();
     if let Some((_, wrong)) = all.iter().find(|(_, w)| *w < 0.0) {
         return bad(*wrong);
     }
@@ -171,7 +171,7 @@ fn shares(weights: &Sparse, k: usize) -> Result<Shares> {
 }
 
 /// What several duels are called: by the item that is in all of them on that side, or by how many there are.
-fn together(all: &[Duel], own: &Shares) -> Duel {
+fn common_item_name(all: &[Duel], own: &RowWeights) -> Duel {
     if let [(i, _)] = own[..] {
         return all[i].clone();
     }
@@ -182,13 +182,13 @@ fn together(all: &[Duel], own: &Shares) -> Duel {
             _ => format!("{} items", names.len()),
         }
     };
-    Duel { left: side(|duel| &duel.left), right: side(|duel| &duel.right), chance: None }
+    Duel { left: side(|duel| &duel.left), right: side(|duel| &duel.right), win_probability: None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::example;
-    use super::super::{Chance, Source, Spread, Uncertainty};
+    use super::super::{Spread, Uncertainty, UncertaintySource, WinProbability};
     use super::*;
 
     fn means(columns: &[&[(usize, f64)]]) -> Sparse {
@@ -198,10 +198,17 @@ mod tests {
     #[test]
     fn means_add_up_and_say_what_is_not_known() {
         let mut all = example();
-        all.uncertainty =
-            Some(Uncertainty { spread: Spread::Sd(vec![0.1; 12]), source: Some(Source::Posterior) });
-        let chance = Some(Chance { probability: 0.7, interval: [0.6, 0.8], tie: None, superiority: 0.9 });
-        let duel = |left: &str, right: &str| Duel { left: left.into(), right: right.into(), chance };
+        all.uncertainty = Some(Uncertainty {
+            spread: Spread::Sd(vec![0.1; 12]),
+            source: Some(UncertaintySource::Posterior),
+        });
+        let chance =
+            Some(WinProbability { probability: 0.7, interval: [0.6, 0.8], tie: None, superiority: 0.9 });
+        let duel = |left: &str, right: &str| Duel {
+            left: left.into(),
+            right: right.into(),
+            win_probability: chance,
+        };
         all.duels = Some(vec![duel("a", "b"), duel("a", "c")]);
         let found = all.average(&means(&[&[(0, 2.0), (1, 6.0)], &[(1, 5.0)]])).unwrap();
         found.validate().unwrap();
@@ -216,7 +223,7 @@ mod tests {
         assert!(found.certificate().unwrap().holds && bound.iter().all(|b| (1e-15..1e-13).contains(b)));
         assert!(found.uncertainty.is_none(), "of a mean over two rows nothing is known");
         let duels = found.duels.as_ref().unwrap();
-        assert_eq!(duels[0], Duel { left: "a".into(), right: "2 items".into(), chance: None });
+        assert_eq!(duels[0], Duel { left: "a".into(), right: "2 items".into(), win_probability: None });
         assert_eq!(duels[1], duel("a", "c"));
         assert!(found.provenance.run[0].value.contains("1 to 2 duels, as they look to the item on the left"));
         // One row alone is as sure as it was.

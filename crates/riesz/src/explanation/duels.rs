@@ -14,13 +14,13 @@ pub struct Duel {
     /// Who stands on the right.
     pub right: String,
     /// Who is likely to win; `None` where the model has no posterior, and of a mean over several duels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chance: Option<Chance>,
+    #[serde(rename = "chance", default, skip_serializing_if = "Option::is_none")]
+    pub win_probability: Option<WinProbability>,
 }
 
 /// Who is likely to win a duel, and how sure that is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Chance {
+pub struct WinProbability {
     /// That the left one wins, averaged over the posterior.
     pub probability: f64,
     /// A 95 % interval of the probability that the left one wins: that at either end of the central interval
@@ -42,7 +42,7 @@ impl Duel {
 
     /// Who wins, in a sentence; `None` where it is not said.
     pub fn words(&self) -> Option<String> {
-        let Chance { probability, interval: [low, high], tie, superiority } = self.chance?;
+        let WinProbability { probability, interval: [low, high], tie, superiority } = self.win_probability?;
         let tied = tie.map_or_else(String::new, |tie| format!("they tie with probability {tie:.2}; "));
         Some(format!(
             "{} beats {} with probability {probability:.2} (95 % {low:.2} to {high:.2}; {tied}it is the \
@@ -73,8 +73,8 @@ pub(super) fn validate(duels: &[Duel], rows: usize) -> Result<()> {
     if duels.len() != rows {
         return broken(format!("the explanation names {} duels and has {rows} rows", duels.len()));
     }
-    let chances = duels.iter().filter_map(|duel| duel.chance);
-    for Chance { probability, interval: [low, high], tie, superiority } in chances {
+    let chances = duels.iter().filter_map(|duel| duel.win_probability);
+    for WinProbability { probability, interval: [low, high], tie, superiority } in chances {
         let all = [probability, low, high, superiority, tie.unwrap_or(0.0)];
         if all.iter().any(|p| !(0.0..=1.0).contains(p)) {
             return broken("the explanation has a probability of a duel that is not from 0 to 1".into());

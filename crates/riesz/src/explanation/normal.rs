@@ -3,7 +3,7 @@
 
 use statrs::distribution::ContinuousCDF;
 
-use crate::attribution::rule::{Measure, Node};
+use crate::attribution::rule::{InclusionMeasure, Node};
 
 /// P(Z ≤ x).
 pub(super) fn cdf(x: f64) -> f64 {
@@ -42,7 +42,7 @@ pub(super) fn same_sign(means: [f64; 2], variances: [f64; 2], covariance: f64) -
 /// Wesolowsky 1990, as Genz 2004 mended it for correlations near 1.
 fn above(h: f64, k: f64, r: f64) -> f64 {
     const TURN: f64 = 2.0 * std::f64::consts::PI;
-    let nodes = Measure::Lebesgue.rule(20);
+    let nodes = InclusionMeasure::Lebesgue.rule(20);
     if r.abs() < 0.925 {
         let (half, angle) = ((h * h + k * k) / 2.0, r.asin());
         let at = |Node { t, weight, .. }: &Node| {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::{Exactness, Explanation, Provenance};
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::ValueIndex;
 use crate::table::Player;
 
 /// The strongest interactions of pairs in each row, by the size of their values: what
@@ -12,7 +12,7 @@ use crate::table::Player;
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopInteractions {
     /// Which value it is.
-    pub index: Index,
+    pub index: ValueIndex,
     /// The players of the game.
     pub players: Vec<Player>,
     /// Names of the model's outputs.
@@ -136,7 +136,7 @@ impl TopInteractions {
 ///
 /// # Errors
 /// [`Error::Parameter`].
-pub(crate) fn check(index: Index, count: usize) -> Result<()> {
+pub(crate) fn check(index: ValueIndex, count: usize) -> Result<()> {
     if index.order() != 2 {
         let allowed = "the strongest pairs are those of sii, k-sii, stii, fsii, bii, fbii or moebius, \
                        without larger sets";

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Exactness, Explanation, normal, weave};
+use super::{Exactness, Explanation, interleave, normal};
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
@@ -18,7 +18,7 @@ pub struct Uncertainty {
     pub spread: Spread,
     /// Where it comes from; `None` if a table does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<UncertaintySource>,
 }
 
 /// How far values may be off.
@@ -34,7 +34,7 @@ pub enum Spread {
 /// Where an uncertainty comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Source {
+pub enum UncertaintySource {
     /// The posterior of a Gaussian process, or its normal approximation.
     Posterior,
     /// Refits on rows drawn anew: how values vary from sample to sample.
@@ -57,7 +57,7 @@ pub enum Source {
     },
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for UncertaintySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Posterior => write!(f, "posterior of a Gaussian process"),
@@ -126,7 +126,7 @@ impl Uncertainty {
     /// Puts k outputs of one that is [like](Self::is_like) it beside its own m, of so many sets.
     pub(super) fn beside(&mut self, m: usize, other: &Self, k: usize, sets: usize) {
         let ((own, width), (more, _)) = (self.numbers(sets), other.numbers(sets));
-        *self = self.map(weave(own, m * sets * width, more, k * sets * width));
+        *self = self.map(interleave(own, m * sets * width, more, k * sets * width));
     }
 
     /// Whether it is that of these games and sets.
@@ -250,7 +250,7 @@ impl Explanation {
     ///
     /// # Errors
     /// [`Error::Parameter`] where the covariance is not known.
-    pub fn probability_stronger(&self, (i, o): (usize, usize), a: usize, b: usize) -> Result<f64> {
+    pub fn probability_larger_magnitude(&self, (i, o): (usize, usize), a: usize, b: usize) -> Result<f64> {
         let (mean, covariance) = self.normal(i, o)?;
         if a == b {
             return Ok(0.5);
@@ -275,13 +275,13 @@ impl Explanation {
         }
     }
 
-    /// The mean over rows of [`probability_stronger`](Self::probability_stronger): the probability that set
-    /// `a` matters more than `b` in a row picked at random.
+    /// The mean over rows of [`probability_larger_magnitude`](Self::probability_larger_magnitude): the
+    /// probability that set `a` matters more than `b` in a row picked at random.
     ///
     /// # Errors
     /// As there.
     pub fn mean_probability_stronger(&self, output: usize, a: usize, b: usize) -> Result<f64> {
-        let each = (0..self.rows()).map(|i| self.probability_stronger((i, output), a, b));
+        let each = (0..self.rows()).map(|i| self.probability_larger_magnitude((i, output), a, b));
         Ok(each.sum::<Result<f64>>()? / self.rows().max(1) as f64)
     }
 
@@ -329,7 +329,7 @@ impl Explanation {
     pub fn draws(&self, (i, o): (usize, usize), draws: usize, seed: u64) -> Result<Matrix> {
         let (mean, covariance) = self.normal(i, o)?;
         // Normal numbers, and what becomes of them, once more for those who count tops.
-        crate::memory::check("number of draws", draws, mean.len().saturating_mul(3))?;
+        crate::memory::check_allocation("number of draws", draws, mean.len().saturating_mul(3))?;
         let root = root(covariance, mean.len());
         // Rows and outputs have draws of their own, the same in every selection of them.
         let name = self.output_names[o].bytes().map(u64::from);
@@ -350,7 +350,7 @@ impl Explanation {
     pub fn draws_of_all(&self, draws: usize, seed: u64) -> Result<Vec<Matrix>> {
         let (games, m) = (self.rows() * self.outputs(), self.outputs());
         // They are handed on as one array, too.
-        crate::memory::check("number of draws", draws, (2 * games).saturating_mul(self.sets()))?;
+        crate::memory::check_allocation("number of draws", draws, (2 * games).saturating_mul(self.sets()))?;
         (0..games).map(|g| self.draws((g / m, g % m), draws, seed)).collect()
     }
 

@@ -11,15 +11,15 @@
 use rayon::prelude::*;
 
 use super::KernelRidge;
-use super::task::{Fitted, Task};
+use super::task::{FitTask, FittedModel};
+use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix};
-use crate::posterior::{Covariance, Known, Refitted};
+use crate::posterior::{PosteriorCovariance, Refitted, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, hash};
-use crate::setting::{Range, Setting};
-use crate::stop::Watch;
+use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
 pub(super) const BOOTSTRAP: Setting = Setting {
@@ -33,11 +33,11 @@ pub(super) const BOOTSTRAP: Setting = Setting {
 };
 
 /// Why there are no refits under a further penalty.
-pub(super) const PROTECTED: &str =
+pub(super) const PENALTY_CONFLICT: &str =
     "protected features are protected at all rows, of which a refit lacks some: leave one of the two out";
 
 /// Rows drawn anew, refit by refit.
-pub(super) struct Draws {
+pub(super) struct BootstrapPlan {
     /// Rows that are drawn from together, each list as often as it is long.
     pub(super) strata: Vec<Vec<usize>>,
     pub(super) count: usize,
@@ -45,7 +45,7 @@ pub(super) struct Draws {
 }
 
 /// What a refit found.
-pub(super) struct Refit {
+pub(super) struct BootstrapRefit {
     /// Its points, rows of the table.
     pub(super) rows: Vec<usize>,
     /// Rows × outputs.
@@ -55,14 +55,14 @@ pub(super) struct Refit {
     pub(super) converged: bool,
 }
 
-impl Refit {
+impl BootstrapRefit {
     /// Of a model whose points are these rows.
-    pub(super) fn of(rows: Vec<usize>, model: Expansion, converged: bool) -> Self {
+    pub(super) fn of(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
         Self { rows, coef: model.coef, intercept: model.intercept, converged }
     }
 }
 
-impl Draws {
+impl BootstrapPlan {
     /// How often each of n rows is drawn, for one refit.
     fn counts(&self, n: usize, refit: usize) -> Vec<f64> {
         let mut random = Random::seed_from_u64(hash([self.seed, refit as u64]));
@@ -78,14 +78,14 @@ impl Draws {
     fn refits(
         &self,
         n: usize,
-        watch: Watch<'_>,
-        refit: impl Fn(Vec<f64>) -> Result<Refit> + Sync,
-    ) -> Result<Vec<Refit>> {
-        crate::memory::check("bootstrap", self.count, 2 * n)?;
+        watch: RunControl<'_>,
+        refit: impl Fn(Vec<f64>) -> Result<BootstrapRefit> + Sync,
+    ) -> Result<Vec<BootstrapRefit>> {
+        crate::memory::check_allocation("bootstrap", self.count, 2 * n)?;
         let one = |b: usize| {
-            watch.check()?;
+            watch.check_cancelled()?;
             let found = refit(self.counts(n, b));
-            watch.done();
+            watch.step();
             found
         };
         (0..self.count).into_par_iter().map(one).collect()
@@ -93,23 +93,23 @@ impl Draws {
 }
 
 /// How far refits differ, over points that are these rows, ascending; for each output.
-fn spread(refits: &[Refit], rows: &[usize], seed: u64) -> Vec<Known> {
+fn refit_differences(refits: &[BootstrapRefit], rows: &[usize], seed: u64) -> Vec<VarianceReduction> {
     let outputs = refits.first().map_or(0, |one| one.intercept.len());
     let known = |o: usize| {
         let (mut coef, mut intercept) = (Matrix::zeros(rows.len(), refits.len()), vec![0.0; refits.len()]);
         for (b, own) in refits.iter().enumerate() {
-            place(own, o, rows, |i, value| coef[(i, b)] = value);
+            scatter(own, o, rows, |i, value| coef[(i, b)] = value);
             intercept[b] = own.intercept[o];
         }
-        (0..rows.len()).for_each(|i| centre(coef.row_mut(i)));
-        centre(&mut intercept);
-        Known::Refits { coef, intercept, of: Refitted::Drawn { seed } }
+        (0..rows.len()).for_each(|i| center(coef.row_mut(i)));
+        center(&mut intercept);
+        VarianceReduction::RefitDifferences { coef, intercept, of: Refitted::Drawn { seed } }
     };
     (0..outputs).map(known).collect()
 }
 
 /// Hands over a refit's coefficients by their places among `rows`.
-fn place(refit: &Refit, o: usize, rows: &[usize], mut put: impl FnMut(usize, f64)) {
+fn scatter(refit: &BootstrapRefit, o: usize, rows: &[usize], mut put: impl FnMut(usize, f64)) {
     for (at, row) in refit.rows.iter().enumerate() {
         if let Ok(i) = rows.binary_search(row) {
             put(i, refit.coef[(at, o)]);
@@ -120,31 +120,31 @@ fn place(refit: &Refit, o: usize, rows: &[usize], mut put: impl FnMut(usize, f64
 /// A fit with what its refits say, where a task asks for them. `rows` are the model's points and `strata`
 /// what is drawn from; a refit is told how often rows count, and varies in units of `unit`. The model is the
 /// same, over the points of all refits.
-pub(super) fn refitted(
-    task: &Task<'_>,
-    mut fitted: Fitted,
+pub(super) fn run_refits(
+    task: &FitTask<'_>,
+    mut fitted: FittedModel,
     rows: Vec<usize>,
     strata: Vec<Vec<usize>>,
     unit: f64,
-    refit: impl Fn(Vec<f64>) -> Result<Refit> + Sync,
-) -> Result<Fitted> {
+    refit: impl Fn(Vec<f64>) -> Result<BootstrapRefit> + Sync,
+) -> Result<FittedModel> {
     let Some(count) = task.settings.count(BOOTSTRAP.name) else { return Ok(fitted) };
     task.progress.start(count);
-    let draws = Draws { strata, count, seed: task.seed };
+    let draws = BootstrapPlan { strata, count, seed: task.seed };
     let refits = draws.refits(task.x.rows(), task.watch(), refit)?;
     let mut all: Vec<usize> = refits.iter().flat_map(|own| &own.rows).chain(&rows).copied().collect();
     all.sort_unstable();
     all.dedup();
     let model = &mut fitted.model;
     let (mut coef, outputs) = (Matrix::zeros(all.len(), model.outputs()), model.outputs());
-    let own = Refit { rows, coef: model.coef.clone(), intercept: Vec::new(), converged: true };
-    (0..outputs).for_each(|o| place(&own, o, &all, |i, value| coef[(i, o)] = value));
-    (model.points, model.coef) = (task.x.select_rows(&all), coef);
-    model.card.push(drawn(count, task.seed));
-    fitted.covariance = Some(Covariance {
-        prior: 0.0,
-        mirror: None,
-        known: spread(&refits, &all, task.seed),
+    let own = BootstrapRefit { rows, coef: model.coef.clone(), intercept: Vec::new(), converged: true };
+    (0..outputs).for_each(|o| scatter(&own, o, &all, |i, value| coef[(i, o)] = value));
+    (model.support_points, model.coef) = (task.x.select_rows(&all), coef);
+    model.model_card.push(bootstrap_fact(count, task.seed));
+    fitted.covariance = Some(PosteriorCovariance {
+        prior_scale: 0.0,
+        skew_swap: None,
+        reduction: refit_differences(&refits, &all, task.seed),
         scale: vec![unit; outputs],
     });
     let unfinished = refits.iter().filter(|own| !own.converged).count();
@@ -155,12 +155,12 @@ pub(super) fn refitted(
 }
 
 /// What the model's card says of refits.
-pub(super) fn drawn(count: usize, seed: u64) -> Fact {
+pub(super) fn bootstrap_fact(count: usize, seed: u64) -> Fact {
     Fact::new("refits to rows drawn anew", format!("{count} (seed {seed})"))
 }
 
 /// The rows of each class that weigh something.
-pub(super) fn by_class(labels: &[usize], classes: usize, weights: &[f64]) -> Vec<Vec<usize>> {
+pub(super) fn rows_by_class(labels: &[usize], classes: usize, weights: &[f64]) -> Vec<Vec<usize>> {
     let of = |k: usize| (0..labels.len()).filter(|&r| labels[r] == k && weights[r] > 0.0).collect();
     (0..classes).map(of).collect()
 }
@@ -176,8 +176,8 @@ impl KernelRidge {
     /// # Errors
     /// As [`fit`](Self::fit); [`Error::Parameter`] for less than two draws, and with a further penalty, which
     /// is one on all rows.
-    pub fn bootstrap(&self, x: &Table, y: &Matrix, draws: usize, seed: u64) -> Result<Covariance> {
-        self.bootstrap_until(x, y, draws, seed, Watch::nobody())
+    pub fn bootstrap(&self, x: &Table, y: &Matrix, draws: usize, seed: u64) -> Result<PosteriorCovariance> {
+        self.bootstrap_until(x, y, draws, seed, RunControl::nobody())
     }
 
     /// As [`bootstrap`](Self::bootstrap), a step a draw.
@@ -187,25 +187,25 @@ impl KernelRidge {
         y: &Matrix,
         draws: usize,
         seed: u64,
-        watch: Watch<'_>,
-    ) -> Result<Covariance> {
+        watch: RunControl<'_>,
+    ) -> Result<PosteriorCovariance> {
         self.check(x, y)?;
         if draws < 2 {
             return Err(Error::parameter("bootstrap", draws, "at least 2 refits"));
         }
         if self.penalty.is_some() {
-            return Err(Error::parameter("bootstrap", draws, PROTECTED));
+            return Err(Error::parameter("bootstrap", draws, PENALTY_CONFLICT));
         }
         let (gram, all) = (self.kernel.gram(x), Vec::from_iter(0..x.rows()));
-        let drawn = Draws { strata: vec![all.clone()], count: draws, seed };
+        let drawn = BootstrapPlan { strata: vec![all.clone()], count: draws, seed };
         let refits = drawn.refits(x.rows(), watch, |counts| {
             let (coef, intercept) = self.refit(&gram, y, &counts)?;
-            Ok(Refit { rows: all.clone(), coef, intercept, converged: true })
+            Ok(BootstrapRefit { rows: all.clone(), coef, intercept, converged: true })
         })?;
-        Ok(Covariance {
-            prior: 0.0,
-            mirror: None,
-            known: spread(&refits, &all, seed),
+        Ok(PosteriorCovariance {
+            prior_scale: 0.0,
+            skew_swap: None,
+            reduction: refit_differences(&refits, &all, seed),
             scale: vec![1.0; y.cols()],
         })
     }
@@ -229,7 +229,7 @@ impl KernelRidge {
 }
 
 /// Numbers less their mean, over the root of one less than their number.
-pub(super) fn centre(numbers: &mut [f64]) {
+pub(super) fn center(numbers: &mut [f64]) {
     let count = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / count;
     numbers.iter_mut().for_each(|v| *v = (*v - mean) / (count - 1.0).sqrt());
@@ -268,7 +268,8 @@ mod tests {
             let found = explainer.explain(&few).unwrap();
             let (mut values, mut predicted) = (Vec::new(), Vec::new());
             for b in 0..draws {
-                let times = Draws { strata: vec![(0..25).collect()], count: draws, seed }.counts(25, b);
+                let times =
+                    BootstrapPlan { strata: vec![(0..25).collect()], count: draws, seed }.counts(25, b);
                 let drawn: Vec<usize> = (0..25).flat_map(|i| vec![i; times[i] as usize]).collect();
                 let targets = drawn.iter().flat_map(|&i| y.row(i)).copied().collect();
                 let fit =
@@ -329,7 +330,7 @@ mod tests {
             let fit = |x: &Table, target: Target, more: Option<usize>| {
                 let mut given = settings.as_object().unwrap().clone();
                 given.extend(more.map(|draws| ("bootstrap".to_string(), draws.into())));
-                let mut task = Task::new(x, target, Kernel::gaussian(&[1.0, 0.7]));
+                let mut task = FitTask::new(x, target, Kernel::gaussian(&[1.0, 0.7]));
                 (task.settings, task.seed) = (kind.values(given).unwrap(), seed);
                 kind.fit(&task).unwrap()
             };
@@ -346,11 +347,11 @@ mod tests {
             let found = explainer.with_posterior(Some(&covariance)).unwrap().explain(&few).unwrap();
             let strata = match &target {
                 Target::Numbers(_) => vec![(0..n).collect()],
-                Target::Classes { labels, classes } => by_class(labels, classes.len(), &vec![1.0; n]),
+                Target::Classes { labels, classes } => rows_by_class(labels, classes.len(), &vec![1.0; n]),
             };
             let all: Vec<(Vec<f64>, Vec<f64>)> = (0..draws)
                 .map(|b| {
-                    let times = Draws { strata: strata.clone(), count: draws, seed }.counts(n, b);
+                    let times = BootstrapPlan { strata: strata.clone(), count: draws, seed }.counts(n, b);
                     let drawn: Vec<usize> = (0..n).flat_map(|i| vec![i; times[i] as usize]).collect();
                     assert_eq!(drawn.len(), n);
                     let own = match &target {
@@ -390,7 +391,7 @@ mod tests {
         let x = Table::from_rows(&rows).unwrap();
         let sd = |unit: f64| {
             let y = Matrix::column_vector(rows.iter().map(|r| unit * (r[0].sin() + 5.0)).collect());
-            let mut task = Task::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
+            let mut task = FitTask::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
             let kind = ModelKind::named("svr").unwrap();
             let given = json!({"bootstrap": 5, "tol": 1e-12}).as_object().unwrap().clone();
             task.settings = kind.values(given).unwrap();

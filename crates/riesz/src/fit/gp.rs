@@ -5,30 +5,33 @@
 
 use rayon::prelude::*;
 
-use super::evidence::{self, Maximum, Search};
-use super::nystrom::{Job, Kind, Learning};
+use super::hyperparameter_search::{self, SearchOptions, SearchResult};
+use super::hyperparameters::TunedParameters;
+use super::nystrom::{GpTuning, Job, Kind};
 use super::sparse_gp::SparseGaussianProcess;
-use super::targets::{Targets, check_noise, check_row_noise};
-use super::task::{FIXED_KERNEL, Fitted, Input, LANDMARKS, ModelKind, NORMALIZE_Y, Predicts, RESTARTS, Task};
-use super::tune::Tune;
+use super::target_scaling::{ScaledTargets, check_noise, check_row_noise};
+use super::task::{
+    FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, NORMALIZE_Y, OptionalInput, OutputType,
+    RESTARTS,
+};
+use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
-use crate::memory::hold;
-use crate::posterior::{Covariance, Known, Posterior, prior_of_sums};
-use crate::setting::{self, Setting, SettingValues};
-use crate::stop::Watch;
+use crate::memory::ensure_free;
+use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction, prior_covariance_of_sums};
+use crate::setting_schema::{self, Setting, SettingValues};
 use crate::table::Table;
 
 /// Where the tuning of the noise starts, in units of the normalised target.
-const START: f64 = 0.1;
+const START_NOISE: f64 = 0.1;
 
 const NOISE: Setting = Setting {
     name: "noise",
     placeholder: "X",
-    range: setting::Range::Positive { share: false },
+    range: setting_schema::Range::Positive { share: false },
     bare: None,
     help: "Variance of the noise, in units of the standardised target [default: tuned]",
 };
@@ -37,18 +40,18 @@ const NOISE: Setting = Setting {
 pub(super) static KIND: ModelKind = ModelKind {
     name: "gp",
     help: "Gaussian process regression, one or several targets",
-    predicts: Predicts::Numbers,
+    predicts: OutputType::Numbers,
     settings: &[&NOISE, &LANDMARKS, &RESTARTS, &FIXED_KERNEL, &NORMALIZE_Y],
-    takes: &[Input::RowNoise],
+    takes: &[OptionalInput::RowNoise],
     posterior: true,
     fit: fit_task,
     job: landmark_job,
 };
 
-fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let noise = task.settings.number(NOISE.name);
-    let tune = asked(&task.settings);
-    let (noise, y) = (noise.unwrap_or(START), task.numbers()?);
+    let tune = tuned_by_settings(&task.settings);
+    let (noise, y) = (noise.unwrap_or(START_NOISE), task.numbers()?);
     let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
     if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
         let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
@@ -65,7 +68,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
             ..SparseGaussianProcess::new(task.kernel.clone(), noise, landmarks)
         };
         let fit = estimator.fit_until(task.x, y, task.watch())?;
-        return Ok(Fitted {
+        return Ok(FittedModel {
             covariance: Some(fit.covariance),
             warnings: fit.warnings,
             iterations: vec![fit.steps],
@@ -83,7 +86,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         ..GaussianProcess::new(task.kernel.clone(), noise)
     };
     let fit = estimator.fit_until(task.x, y, task.watch())?;
-    Ok(Fitted {
+    Ok(FittedModel {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,
         iterations: vec![fit.steps],
@@ -95,22 +98,22 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
 
 /// What settings ask of a fit by units of rows.
 /// What settings leave to be tuned.
-fn asked(settings: &SettingValues) -> Tune {
+fn tuned_by_settings(settings: &SettingValues) -> TunedParameters {
     let fixed = settings.switch(FIXED_KERNEL.name).unwrap_or(false);
     match (fixed, settings.number(NOISE.name)) {
-        (true, Some(_)) => Tune::Nothing,
-        (true, None) => Tune::Noise,
-        (false, Some(_)) => Tune::Kernel,
-        (false, None) => Tune::KernelAndNoise,
+        (true, Some(_)) => TunedParameters::Nothing,
+        (true, None) => TunedParameters::Noise,
+        (false, Some(_)) => TunedParameters::Kernel,
+        (false, None) => TunedParameters::KernelAndNoise,
     }
 }
 
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
     let noise = settings.number(NOISE.name);
-    let learning = Learning {
-        noise: noise.unwrap_or(START),
-        tune: asked(settings),
+    let learning = GpTuning {
+        noise: noise.unwrap_or(START_NOISE),
+        tune: tuned_by_settings(settings),
         normalize_y: settings.switch(NORMALIZE_Y.name).unwrap_or(true),
         restarts: settings.count(RESTARTS.name).unwrap_or(0),
     };
@@ -154,7 +157,7 @@ pub struct GaussianProcess {
     /// is in the target's own units all the same.
     pub normalize_y: bool,
     /// What is tuned.
-    pub tune: Tune,
+    pub tune: TunedParameters,
     /// Lower and upper bounds for [`parameters`](Self::parameters), in their order and on their scale. Equal
     /// bounds fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
     pub bounds: Option<Vec<(f64, f64)>>,
@@ -168,10 +171,10 @@ pub struct GaussianProcess {
 #[derive(Debug, Clone)]
 pub struct GpFit {
     /// The posterior mean in the targets' units. With one target its kernel and [`noise`](Self::noise) are in
-    /// these (squared) units too; several normalised ones have a [`scale`](Covariance::scale) each.
-    pub model: Expansion,
+    /// these (squared) units too; several normalised ones have a [`scale`](PosteriorCovariance::scale) each.
+    pub model: KernelExpansion,
     /// What is besides the mean: `Q = (K + noise)⁻¹`, or `A (Aᵀ K A + noise)⁻¹ Aᵀ`.
-    pub covariance: Covariance,
+    pub covariance: PosteriorCovariance,
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
     /// `log p(y)`, the logarithm of the density of the targets in their own units. scikit-learn gives that of
@@ -190,7 +193,7 @@ pub struct GpFit {
 }
 
 /// Kernel, noise and α at one set of parameters.
-struct State {
+struct GpState {
     kernel: Kernel,
     noise: f64,
     factor: Cholesky,
@@ -207,7 +210,7 @@ impl GaussianProcess {
             row_noise: None,
             operator: None,
             normalize_y: true,
-            tune: Tune::KernelAndNoise,
+            tune: TunedParameters::KernelAndNoise,
             bounds: None,
             restarts: 0,
             seed: 0,
@@ -231,61 +234,66 @@ impl GaussianProcess {
     /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
     /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<GpFit> {
-        self.fit_until(x, y, Watch::nobody())
+        self.fit_until(x, y, RunControl::nobody())
     }
 
     /// As [`fit`](Self::fit), a step an evaluation of the marginal likelihood.
-    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: Watch<'_>) -> Result<GpFit> {
+    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: RunControl<'_>) -> Result<GpFit> {
         let targets = self.check(x, y)?;
         self.check_memory(x.rows(), y.rows())?;
         let parameters = self.parameters();
         let free = self.tune.free(parameters.len());
         let tuned = !free.is_empty();
         let objective = |theta: &[f64]| {
-            let (kernel, noise) = self.at(theta);
+            let (kernel, noise) = self.hyperparameters(theta);
             let state = self.state(x, &targets, kernel, noise)?;
-            watch.check()?;
+            watch.check_cancelled()?;
             Ok((state.value, self.gradient(x, state)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = Search { bounds, restarts, seed: self.seed, ..Search::default() };
-        let found = evidence::maximise(&parameters, free, search, watch, objective)?;
-        let (kernel, noise) = if tuned { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
-        let State { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
+        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let found = hyperparameter_search::maximise(&parameters, free, search, watch, objective)?;
+        let (kernel, noise) =
+            if tuned { self.hyperparameters(&found.theta) } else { (self.kernel.clone(), self.noise) };
+        let GpState { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
         let jitter = factor.jitter;
         for j in 0..y.rows() {
-            alpha.row_mut(j).iter_mut().zip(&targets.scale).for_each(|(a, s)| *a *= s);
+            alpha.row_mut(j).iter_mut().zip(&targets.per_output_scale).for_each(|(a, s)| *a *= s);
         }
         let coef = match &self.operator {
             None => alpha,
-            Some(a) => a.times(&alpha),
+            Some(a) => a.matmul(&alpha),
         };
-        let mut model = Expansion::new(kernel, x.clone(), coef, targets.center)?;
-        model.card = vec![Fact::new("model", "Gaussian process regression"), Fact::measured("noise", noise)];
-        if targets.variance != 1.0 {
+        let mut model = KernelExpansion::new(kernel, x.clone(), coef, targets.center)?;
+        model.model_card =
+            vec![Fact::new("model", "Gaussian process regression"), Fact::measured("noise", noise)];
+        if targets.unit_variance != 1.0 {
             // Both the units of the kernel and those in which the noise is given.
-            model.card[1].name = "noise, in squared units of the target".into();
+            model.model_card[1].name = "noise, in squared units of the target".into();
             let given =
-                Fact::measured("noise, in units of the standardised target", noise / targets.variance);
-            model.card.push(given);
+                Fact::measured("noise, in units of the standardised target", noise / targets.unit_variance);
+            model.model_card.push(given);
         }
         if let Some(a) = &self.operator {
-            model.card.push(Fact::new("observed sums of rows", a.cols()));
+            model.model_card.push(Fact::new("observed sums of rows", a.cols()));
         }
         if self.row_noise.is_some() {
-            model.card.push(Fact::new("noise of single rows", "given"));
+            model.model_card.push(Fact::new("noise of single rows", "given"));
         }
-        model.card.push(Fact::measured("log marginal likelihood", value));
-        model.card.push(Fact::measured("jitter", jitter));
-        model.card.extend(found.facts(tuned.then_some(restarts)));
-        let Maximum { theta, steps, evaluations, warnings, .. } = found;
+        model.model_card.push(Fact::measured("log marginal likelihood", value));
+        model.model_card.push(Fact::measured("jitter", jitter));
+        model.model_card.extend(found.facts(tuned.then_some(restarts)));
+        let SearchResult { theta, steps, evaluations, warnings, .. } = found;
         Ok(GpFit {
             model,
-            covariance: Covariance {
-                prior: 1.0,
-                mirror: None,
-                known: vec![Known::Inverse { operator: self.operator.clone(), factor }],
-                scale: targets.scale,
+            covariance: PosteriorCovariance {
+                prior_scale: 1.0,
+                skew_swap: None,
+                reduction: vec![VarianceReduction::CholeskyInverse {
+                    operator: self.operator.clone(),
+                    factor,
+                }],
+                scale: targets.per_output_scale,
             },
             noise,
             log_marginal_likelihood: value,
@@ -312,8 +320,8 @@ impl GaussianProcess {
     /// As [`fit`](Self::fit).
     pub fn log_marginal_likelihood(&self, x: &Table, y: &Matrix, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let targets = self.check(x, y)?;
-        evidence::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let (kernel, noise) = self.at(theta);
+        hyperparameter_search::check("theta", "numbers", theta.len(), &self.parameters())?;
+        let (kernel, noise) = self.hyperparameters(theta);
         self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
     }
 
@@ -323,12 +331,12 @@ impl GaussianProcess {
         let own = observations.saturating_mul(observations);
         let sums = self.operator.as_ref().map_or(0, |_| rows.saturating_mul(observations));
         let slopes = match (self.tune, &self.operator) {
-            (Tune::Nothing, _) => 0,
+            (TunedParameters::Nothing, _) => 0,
             (_, None) => own,
             (_, Some(_)) => rows.saturating_mul(rows),
         };
         let needed = own.saturating_add(sums).saturating_add(slopes);
-        hold(needed).map_err(|most| {
+        ensure_free(needed).map_err(|most| {
             let remedy = if self.operator.is_some() {
                 "learn through inducing points"
             } else {
@@ -345,12 +353,12 @@ impl GaussianProcess {
         })
     }
 
-    fn at(&self, theta: &[f64]) -> (Kernel, f64) {
+    fn hyperparameters(&self, theta: &[f64]) -> (Kernel, f64) {
         let (kernel, noise) = theta.split_at(theta.len() - 1);
         (self.kernel.with_parameters(kernel), noise[0].exp())
     }
 
-    fn check(&self, x: &Table, y: &Matrix) -> Result<Targets> {
+    fn check(&self, x: &Table, y: &Matrix) -> Result<ScaledTargets> {
         match &self.operator {
             None => super::check(x, y.rows(), 2)?,
             Some(a) => {
@@ -370,17 +378,17 @@ impl GaussianProcess {
             let why = if operator.is_some() { "one an observation" } else { "one a row of the table" };
             check_row_noise(row_noise, y, self.normalize_y, why)?;
         }
-        Targets::new(y, operator, self.normalize_y)
+        ScaledTargets::new(y, operator, self.normalize_y)
     }
 
     /// Everything but the gradient (Rasmussen and Williams 2006, algorithm 2.1).
-    fn state(&self, x: &Table, targets: &Targets, kernel: Kernel, noise: f64) -> Result<State> {
-        let kernel = if targets.variance == 1.0 { kernel } else { targets.variance * kernel };
-        let noise = targets.variance * noise;
+    fn state(&self, x: &Table, targets: &ScaledTargets, kernel: Kernel, noise: f64) -> Result<GpState> {
+        let kernel = if targets.unit_variance == 1.0 { kernel } else { targets.unit_variance * kernel };
+        let noise = targets.unit_variance * noise;
         super::check_range(&kernel, x)?;
         let mut covariance = match &self.operator {
             None => kernel.gram(x),
-            Some(a) => prior_of_sums(&kernel, x, a),
+            Some(a) => prior_covariance_of_sums(&kernel, x, a),
         };
         covariance.add_diagonal(|i| noise + self.row_noise.as_ref().map_or(0.0, |r| r[i]));
         let factor = Cholesky::new(covariance, "gram matrix plus noise")?;
@@ -388,15 +396,15 @@ impl GaussianProcess {
         let (n, m) = (alpha.rows() as f64, alpha.cols() as f64);
         let value = -0.5 * dot(alpha.data(), targets.values.data())
             - 0.5 * m * (factor.log_det() + n * std::f64::consts::TAU.ln())
-            - targets.units();
+            - targets.log_density_shift();
         if !value.is_finite() {
             let what = "the log marginal likelihood".into();
             return Err(Error::Overflow { what, remedy: "check the kernel's parameters and the noise" });
         }
-        Ok(State { kernel, noise, factor, alpha, value })
+        Ok(GpState { kernel, noise, factor, alpha, value })
     }
     /// The gradient of the log marginal likelihood in the kernel's parameters and the logarithm of the noise.
-    fn gradient(&self, x: &Table, state: State) -> Vec<f64> {
+    fn gradient(&self, x: &Table, state: GpState) -> Vec<f64> {
         let (n, m) = (state.alpha.rows(), state.alpha.cols() as f64);
         let mut weights = state.factor.inverse();
         weights.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
@@ -407,7 +415,7 @@ impl GaussianProcess {
         });
         let of_noise = state.noise * (0..n).map(|i| weights[(i, i)]).sum::<f64>();
         if let Some(a) = &self.operator {
-            weights = a.times(&a.times(&weights).transpose());
+            weights = a.matmul(&a.matmul(&weights).transpose());
         }
         let mut gradient = state.kernel.gradient(x, &weights);
         gradient.push(of_noise);

@@ -2,26 +2,26 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::evidence::{self, Maximum, Search};
-use super::laplace::{Likelihood, Mode, mode};
+use super::hyperparameter_search::{self, SearchOptions, SearchResult};
+use super::laplace::{LaplaceMode, LogisticLikelihood, mode};
 use super::nystrom::{Classifier, Job, Kind};
-use super::task::{FIXED_KERNEL, Fitted, LANDMARKS, ModelKind, Predicts, RESTARTS, Task};
+use super::task::{FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, OutputType, RESTARTS};
 use super::through_landmarks;
+use crate::control::RunControl;
 use crate::error::Result;
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
-use crate::posterior::{Covariance, Known, Posterior};
-use crate::setting::SettingValues;
-use crate::stop::Watch;
+use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
+use crate::setting_schema::SettingValues;
 use crate::table::Table;
 
 /// Gaussian process classification, by name.
 pub(super) static KIND: ModelKind = ModelKind {
     name: "gpc",
     help: "Gaussian process classification, two or more classes",
-    predicts: Predicts::Class,
+    predicts: OutputType::Class,
     settings: &[&LANDMARKS, &RESTARTS, &FIXED_KERNEL],
     takes: &[],
     posterior: true,
@@ -37,7 +37,7 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     Ok(job.map(|job| Job { corrections: 0, intercept: false, kind, ..job }))
 }
 
-fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     if let Some(job) = landmark_job(&task.settings, task.seed)? {
         return through_landmarks::fit_classes(task, job);
     }
@@ -46,7 +46,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     estimator.tune = !task.fixed_kernel();
     (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
     let fit = estimator.fit_until(task.x, labels, classes, task.watch())?;
-    Ok(Fitted {
+    Ok(FittedModel {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,
         iterations: vec![fit.steps],
@@ -80,11 +80,11 @@ pub struct GaussianProcessClassifier {
 pub struct GpcFit {
     /// The posterior mode of f, with coefficients `y_i - π_i`. One output for two classes, positive for the
     /// second; one a class for more.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// What is besides the mode: `Q = W^½ B⁻¹ W^½` for every output, with `W_ii = π_i (1 - π_i)` and
     /// `B = I + W^½ K W^½`.
     /// [`Prediction::of`](crate::Prediction::of) averages probabilities over it.
-    pub covariance: Covariance,
+    pub covariance: PosteriorCovariance,
     /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32),
     /// summed over outputs (scikit-learn gives the mean).
     pub log_marginal_likelihood: f64,
@@ -116,7 +116,7 @@ impl GaussianProcessClassifier {
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
     /// [`NotConverged`](crate::Error::NotConverged).
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
-        self.fit_until(x, labels, classes, Watch::nobody())
+        self.fit_until(x, labels, classes, RunControl::nobody())
     }
 
     /// As [`fit`](Self::fit), a step an evaluation of the marginal likelihood.
@@ -125,7 +125,7 @@ impl GaussianProcessClassifier {
         x: &Table,
         labels: &[usize],
         classes: &[String],
-        watch: Watch<'_>,
+        watch: RunControl<'_>,
     ) -> Result<GpcFit> {
         let y = self.check(x, labels, classes)?;
         let parameters = self.kernel.parameters();
@@ -133,12 +133,12 @@ impl GaussianProcessClassifier {
         let objective =
             |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, watch.stop);
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = Search { bounds, restarts, seed: self.seed, ..Search::default() };
-        let found = evidence::maximise(&parameters, free, search, watch, objective)?;
+        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let found = hyperparameter_search::maximise(&parameters, free, search, watch, objective)?;
         let kernel = if self.tune { self.kernel.with_parameters(&found.theta) } else { self.kernel.clone() };
         super::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
-        let modes = y.iter().map(|y| mode(&gram, y, watch.stop)).collect::<Result<Vec<Mode>>>()?;
+        let modes = y.iter().map(|y| mode(&gram, y, watch.stop)).collect::<Result<Vec<LaplaceMode>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
         let mut coef = Matrix::zeros(x.rows(), y.len());
         for (o, mode) in modes.iter().enumerate() {
@@ -150,10 +150,10 @@ impl GaussianProcessClassifier {
             Fact::measured("log marginal likelihood", value),
         ];
         card.extend(found.facts(self.tune.then_some(restarts)));
-        let Maximum { theta, steps, evaluations, warnings, .. } = found;
-        let model = Expansion {
+        let SearchResult { theta, steps, evaluations, warnings, .. } = found;
+        let model = KernelExpansion {
             kernel,
-            points: x.clone(),
+            support_points: x.clone(),
             coef,
             intercept: vec![0.0; y.len()],
             output_names: match two {
@@ -162,16 +162,20 @@ impl GaussianProcessClassifier {
             },
             link: if two { Link::LatentLogistic } else { Link::LatentOneVsRest },
             classes: classes.to_vec(),
-            card,
+            model_card: card,
         };
         model.validate()?;
-        let known = |mode: Mode| Known::Inverse {
+        let known = |mode: LaplaceMode| VarianceReduction::CholeskyInverse {
             operator: Some(Sparse::diagonal(mode.root_weight)),
             factor: mode.factor,
         };
         let scale = vec![1.0; modes.len()];
-        let covariance =
-            Covariance { prior: 1.0, mirror: None, known: modes.into_iter().map(known).collect(), scale };
+        let covariance = PosteriorCovariance {
+            prior_scale: 1.0,
+            skew_swap: None,
+            reduction: modes.into_iter().map(known).collect(),
+            scale,
+        };
         Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
     }
 
@@ -189,17 +193,17 @@ impl GaussianProcessClassifier {
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
         let y = self.check(x, labels, classes)?;
-        evidence::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
-        value_and_gradient(&self.kernel.with_parameters(theta), x, &y, Watch::nobody().stop)
+        hyperparameter_search::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
+        value_and_gradient(&self.kernel.with_parameters(theta), x, &y, RunControl::nobody().stop)
     }
 
     /// Checks everything; returns what the labels say of each output.
-    fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<Likelihood>> {
+    fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<LogisticLikelihood>> {
         super::check_labels(x, labels, classes)?;
         self.kernel.validate(x.width())?;
         let outputs = if classes.len() == 2 { 1..2 } else { 0..classes.len() };
         let of = |c: usize| -> Vec<f64> { labels.iter().map(|&l| f64::from(u8::from(l == c))).collect() };
-        Ok(outputs.map(|c| Likelihood::of_shares(&of(c), None)).collect())
+        Ok(outputs.map(|c| LogisticLikelihood::from_fractions(&of(c), None)).collect())
     }
 }
 
@@ -207,7 +211,7 @@ impl GaussianProcessClassifier {
 fn value_and_gradient(
     kernel: &Kernel,
     x: &Table,
-    outputs: &[Likelihood],
+    outputs: &[LogisticLikelihood],
     stop: &AtomicBool,
 ) -> Result<(f64, Vec<f64>)> {
     super::check_range(kernel, x)?;

@@ -1,16 +1,16 @@
 //! Inducing points: few rows that stand for many.
 
 use crate::error::{Error, Result};
-use crate::kernel::Units;
+use crate::kernel::ColumnScaling;
 use crate::kmeans::KMeans;
 use crate::linalg::Matrix;
 use crate::table::{ColumnKind, Table};
 
 /// Rows that are looked at for each point.
-const SAMPLE: usize = 20;
+const ROWS_PER_POINT: usize = 20;
 
 /// Steps of Lloyd's method, most of whose gain is in the first few.
-const STEPS: usize = 10;
+const LLOYD_STEPS: usize = 10;
 
 /// So many inducing points of `x`, or as many as it has different rows: means of clusters by k-means of
 /// standardised columns, on a seeded sample of 20 rows a point. Where columns are categorical, whose means
@@ -24,16 +24,16 @@ pub fn inducing_points(x: &Table, count: usize, seed: u64) -> Result<Table> {
     if count == 0 {
         return Err(Error::parameter("number of inducing points", count, "there is at least one"));
     }
-    let rows = x.sample_rows(SAMPLE.saturating_mul(count), seed);
+    let rows = x.sample_rows(ROWS_PER_POINT.saturating_mul(count), seed);
     let sample = distinct(&x.select_rows(&rows));
     if sample.rows() <= count {
         return Ok(sample);
     }
-    let (units, n) = (Units::standardised(x), sample.rows());
+    let (units, n) = (ColumnScaling::standardised(x), sample.rows());
     let encoded: Vec<Vec<f64>> = (0..x.width()).flat_map(|j| encode(&sample, j, &units)).collect();
     let data = (0..n).flat_map(|i| encoded.iter().map(move |column| column[i])).collect();
     let features = Matrix::from_row_major(n, encoded.len(), data);
-    let labels = KMeans::within(&features, count, 1, seed, STEPS).labels;
+    let labels = KMeans::with_max_steps(&features, count, 1, seed, LLOYD_STEPS).labels;
     let mut own = vec![Vec::new(); count];
     labels.iter().enumerate().for_each(|(i, &label)| own[label].push(i));
     own.retain(|members| !members.is_empty());
@@ -56,7 +56,7 @@ pub fn inducing_points(x: &Table, count: usize, seed: u64) -> Result<Table> {
 
 /// A column in which squared distances are as they should be: standardised, or of each level whether it is
 /// that one.
-fn encode(x: &Table, j: usize, units: &Units) -> Vec<Vec<f64>> {
+fn encode(x: &Table, j: usize, units: &ColumnScaling) -> Vec<Vec<f64>> {
     let column = x.column(j);
     match &x.columns()[j].kind {
         ColumnKind::Categorical { levels } => {

@@ -9,12 +9,12 @@
 //! its variance is too large rather than too small on average (Efron and Stein 1981).
 
 use super::KernelRidge;
-use super::bootstrap::{PROTECTED, centre};
+use super::bootstrap::{PENALTY_CONFLICT, center};
+use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix};
-use crate::posterior::{Covariance, Known, Refitted};
-use crate::setting::{Range, Setting};
-use crate::stop::Watch;
+use crate::posterior::{PosteriorCovariance, Refitted, VarianceReduction};
+use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
 pub(super) const JACKKNIFE: Setting = Setting {
@@ -37,23 +37,28 @@ impl KernelRidge {
     /// # Errors
     /// As [`fit`](Self::fit); [`Error::TooFew`] for less than three rows; [`Error::Parameter`] with a further
     /// penalty, which is one on all rows.
-    pub fn jackknife(&self, x: &Table, y: &Matrix) -> Result<Covariance> {
-        self.jackknife_until(x, y, Watch::nobody())
+    pub fn jackknife(&self, x: &Table, y: &Matrix) -> Result<PosteriorCovariance> {
+        self.jackknife_until(x, y, RunControl::nobody())
     }
 
     /// As [`jackknife`](Self::jackknife).
-    pub(super) fn jackknife_until(&self, x: &Table, y: &Matrix, watch: Watch<'_>) -> Result<Covariance> {
+    pub(super) fn jackknife_until(
+        &self,
+        x: &Table,
+        y: &Matrix,
+        watch: RunControl<'_>,
+    ) -> Result<PosteriorCovariance> {
         self.check(x, y)?;
         super::check(x, y.rows(), 3)?;
         if self.penalty.is_some() {
-            return Err(Error::parameter(JACKKNIFE.name, true, PROTECTED));
+            return Err(Error::parameter(JACKKNIFE.name, true, PENALTY_CONFLICT));
         }
-        watch.check()?;
+        watch.check_cancelled()?;
         let n = x.rows();
         let mut gram = self.kernel.gram(x);
         gram.add_diagonal(|i| self.ridge / self.weight(i));
         let inverse = Cholesky::new(gram, "gram matrix plus ridge")?.inverse();
-        watch.check()?;
+        watch.check_cancelled()?;
         let (targets, intercept) = self.centred(y);
         let coef = inverse.matmul(&targets);
         // What a target that is 1 everywhere makes of coefficients: by it they move with the mean.
@@ -80,12 +85,12 @@ impl KernelRidge {
             }
             let mut intercept: Vec<f64> = moved.iter().map(|m| intercept[o] + m).collect();
             scaled(&mut intercept);
-            Known::Refits { coef: out, intercept, of: Refitted::LeftOut }
+            VarianceReduction::RefitDifferences { coef: out, intercept, of: Refitted::Jackknife }
         };
-        Ok(Covariance {
-            prior: 0.0,
-            mirror: None,
-            known: (0..y.cols()).map(known).collect(),
+        Ok(PosteriorCovariance {
+            prior_scale: 0.0,
+            skew_swap: None,
+            reduction: (0..y.cols()).map(known).collect(),
             scale: vec![1.0; y.cols()],
         })
     }
@@ -94,7 +99,7 @@ impl KernelRidge {
 /// Numbers less their mean, so that the sum of their squares is the jackknife's variance.
 fn scaled(numbers: &mut [f64]) {
     let n = numbers.len() as f64;
-    centre(numbers);
+    center(numbers);
     numbers.iter_mut().for_each(|v| *v *= (n - 1.0) / n.sqrt());
 }
 

@@ -2,28 +2,28 @@
 //! refits of it.
 
 use super::KernelLogisticRegression;
-use super::bootstrap::{BOOTSTRAP, PROTECTED, Refit, by_class, refitted};
-use super::labels::row_weights;
-use super::logistic::{NewtonState, SEARCH_TOLERANCE};
+use super::bootstrap::{BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits};
+use super::class_weights::row_weights;
+use super::cross_validation::ClassScore;
+use super::grid_search::{GridSearch, RIDGES};
+use super::logistic::{SEARCH_TOLERANCE, WarmStart};
 use super::nystrom::{Classifier, Job, Kind};
-use super::search::{RIDGES, Search};
-use super::selection::ClassScore;
 use super::task::{
-    CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, MAX_ITER, ModelKind,
-    Predicts, RIDGE, SEARCH_ROWS, Task, noted,
+    CLASS_WEIGHT, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, LANDMARKS, MAX_ITER, ModelKind,
+    OptionalInput, OutputType, RIDGE, SEARCH_ROWS, with_card_entries,
 };
 use super::through_landmarks;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
-use crate::setting::SettingValues;
+use crate::setting_schema::SettingValues;
 use crate::table::Table;
 
 /// Kernel logistic regression, by name. Its ridge is chosen by the log loss on folds.
 pub(super) static KIND: ModelKind = ModelKind {
     name: "klr",
     help: "Kernel logistic regression, two or more classes",
-    predicts: Predicts::Class,
+    predicts: OutputType::Class,
     settings: &[
         &RIDGE,
         &LANDMARKS,
@@ -35,20 +35,20 @@ pub(super) static KIND: ModelKind = ModelKind {
         &MAX_ITER,
         &BOOTSTRAP,
     ],
-    takes: &[Input::SampleWeight, Input::Penalty],
+    takes: &[OptionalInput::SampleWeight, OptionalInput::Penalty],
     posterior: false,
     fit: fit_task,
     job: landmark_job,
 };
 
-fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     if let Some(job) = landmark_job(&task.settings, task.seed)? {
         return through_landmarks::fit_classes(task, job);
     }
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
     if let (Some(draws), true) = (task.settings.count(BOOTSTRAP.name), task.penalty.is_some()) {
-        return Err(Error::parameter(BOOTSTRAP.name, draws, PROTECTED));
+        return Err(Error::parameter(BOOTSTRAP.name, draws, PENALTY_CONFLICT));
     }
     let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
         let mut estimator = KernelLogisticRegression::new(kernel, ridge);
@@ -59,30 +59,30 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         estimator.keep_unfinished = task.max_iter().is_some();
         estimator
     };
-    let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
-    let try_one = |kernel, ridge, weights, x: &Table, labels: &[usize], end: &mut Option<NewtonState>| {
+    let search = GridSearch { task, setting: "ridge", values: &RIDGES, default: None };
+    let try_one = |kernel, ridge, weights, x: &Table, labels: &[usize], end: &mut Option<WarmStart>| {
         let mut estimator = with(kernel, ridge, weights);
         (estimator.tolerance, estimator.start) = (SEARCH_TOLERANCE, end.take());
         let fit = estimator.fit_until(x, labels, classes, &task.stop)?;
         *end = Some(fit.end);
         Ok(fit.model)
     };
-    let chosen = search.of_classes(ClassScore::LogLoss, try_one)?;
+    let chosen = search.classification(ClassScore::LogLoss, try_one)?;
     let mut estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     estimator.start.clone_from(&task.start);
     let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
-    let fitted = Fitted {
+    let fitted = FittedModel {
         warnings: chosen.warnings,
         chosen: Some(estimator.ridge),
         end: Some(fit.end.clone()),
-        ..noted(fit.model, chosen.facts).into()
+        ..with_card_entries(fit.model, chosen.facts).into()
     };
     let fitted = fitted.stopped(fit.converged, vec![fit.iterations], "raise the penalty or max_iter");
     let own = super::sample_weights(task.sample_weight.as_deref(), task.x)?;
     let all = row_weights(task.x, labels, classes, &class_weight, Some(&own))?;
     let points: Vec<usize> = (0..all.len()).filter(|&r| all[r] > 0.0).collect();
-    refitted(task, fitted, points.clone(), by_class(labels, classes.len(), &all), 1.0, |counts| {
+    run_refits(task, fitted, points.clone(), rows_by_class(labels, classes.len(), &all), 1.0, |counts| {
         // From where the fit ended: coefficients are as large as their rows' weights.
         let rows: Vec<usize> = points.iter().copied().filter(|&r| counts[r] > 0.0).collect();
         let places = (0..points.len()).filter(|&at| counts[points[at]] > 0.0);
@@ -90,10 +90,10 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
             .flat_map(|at| fit.end.coef.row(at).iter().map(|c| c * counts[points[at]]).collect::<Vec<_>>());
         let coef = Matrix::from_row_major(rows.len(), fit.end.coef.cols(), coef.collect());
         let mut refit = estimator.clone();
-        refit.start = Some(NewtonState { coef, intercept: fit.end.intercept.clone() });
+        refit.start = Some(WarmStart { coef, intercept: fit.end.intercept.clone() });
         refit.sample_weight = Some(counts.iter().zip(&own).map(|(count, weight)| count * weight).collect());
         let found = refit.fit_until(task.x, labels, classes, &task.stop)?;
-        Ok(Refit::of(rows, found.model, found.converged))
+        Ok(BootstrapRefit::of(rows, found.model, found.converged))
     })
 }
 

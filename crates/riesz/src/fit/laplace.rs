@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::expansion::logistic;
+use crate::kernel_model::logistic;
 use crate::linalg::{Cholesky, Matrix, dot};
-use crate::stop::check;
 
 /// Newton steps allowed.
 const MAX_NEWTON: usize = 100;
@@ -17,14 +17,14 @@ const MAX_NEWTON: usize = 100;
 /// of 1.
 const NEWTON_TOLERANCE: f64 = 1e-10;
 /// The same where rounding keeps it from getting smaller.
-const STALLED: f64 = 1e-6;
+const ROUNDING_TOLERANCE: f64 = 1e-6;
 
 /// What outcomes say of f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
 ///
 /// With a margin m of 0 that is logistic regression. With m > 0 it is the model of ties of Rao and Kupper
 /// (1967): a tie, `(e^2m - 1) σ(f - m) σ(-f - m)`, counts for either side, and adds `log(e^2m - 1)` to the
 /// constant. It is concave in f.
-pub(crate) struct Likelihood {
+pub(crate) struct LogisticLikelihood {
     /// How much counts for f being large, one an observation.
     pub up: Vec<f64>,
     /// How much counts against it.
@@ -40,10 +40,10 @@ pub(crate) fn log_logistic(x: f64) -> f64 {
     x.min(0.0) - (-x.abs()).exp().ln_1p()
 }
 
-impl Likelihood {
+impl LogisticLikelihood {
     /// Of outcomes from 0 to 1 (shares of 1), each of which counts as often as its weight says (`None`:
     /// once).
-    pub fn of_shares(y: &[f64], weights: Option<&[f64]>) -> Self {
+    pub fn from_fractions(y: &[f64], weights: Option<&[f64]>) -> Self {
         let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
         let of = |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
         Self { up: of(|y| y), down: of(|y| 1.0 - y), margin: 0.0, ties: 0.0 }
@@ -111,13 +111,13 @@ pub(crate) trait PriorCovariance {
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
-    fn factored(&self, root_weight: &[f64]) -> Result<Self::Factor>;
+    fn factor_b(&self, root_weight: &[f64]) -> Result<Self::Factor>;
 
     /// `log det B`.
     fn log_det(&self, factor: &Self::Factor) -> f64;
 
     /// `W^½ B⁻¹ W^½ v`.
-    fn damped(&self, factor: &Self::Factor, root_weight: &[f64], v: &[f64]) -> Vec<f64>;
+    fn apply_reduction(&self, factor: &Self::Factor, root_weight: &[f64], v: &[f64]) -> Vec<f64>;
 }
 
 /// A covariance as a whole matrix.
@@ -128,21 +128,21 @@ impl PriorCovariance for Matrix {
         self.matvec(v)
     }
 
-    fn factored(&self, root_weight: &[f64]) -> Result<Cholesky> {
-        factored(self, root_weight)
+    fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky> {
+        factor_b(self, root_weight)
     }
 
     fn log_det(&self, factor: &Cholesky) -> f64 {
         factor.log_det()
     }
 
-    fn damped(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
-        damped(factor, root_weight, v)
+    fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
+        apply_reduction(factor, root_weight, v)
     }
 }
 
 /// A normal distribution in place of the posterior: `α = K⁻¹ E f`, and a precision of `K⁻¹ + W`.
-pub(crate) struct Mode<F = Cholesky> {
+pub(crate) struct LaplaceMode<F = Cholesky> {
     /// The factor of `B = I + W^½ K W^½`.
     pub factor: F,
     /// The diagonal of `W^½`.
@@ -159,7 +159,7 @@ pub(crate) struct Mode<F = Cholesky> {
 }
 
 /// How the value changes.
-pub(crate) struct Slopes {
+pub(crate) struct EvidenceGradient {
     /// With the prior covariance: `∂ value/∂θ = Σ_ii' gram_ii' ∂K_ii'/∂θ`.
     pub gram: Matrix,
     /// With the likelihood's margin.
@@ -176,7 +176,7 @@ pub(crate) fn log_likelihood(y: &[f64], weight: impl Fn(usize) -> f64, f: &[f64]
 }
 
 /// The factor of `I + R K R`, with R a diagonal.
-pub(super) fn factored(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
+pub(super) fn factor_b(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
     let mut b = gram.clone();
     b.data_mut().par_chunks_mut(root_weight.len()).zip(root_weight).for_each(|(row, r)| {
         row.iter_mut().zip(root_weight).for_each(|(b, s)| *b *= r * s);
@@ -186,7 +186,7 @@ pub(super) fn factored(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
 }
 
 /// `R B⁻¹ R v`.
-pub(super) fn damped(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
+pub(super) fn apply_reduction(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
     let scaled: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r).collect();
     factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
 }
@@ -196,7 +196,7 @@ pub(super) fn damped(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
-pub(crate) fn mode(gram: &Matrix, likelihood: &Likelihood, stop: &AtomicBool) -> Result<Mode> {
+pub(crate) fn mode(gram: &Matrix, likelihood: &LogisticLikelihood, stop: &AtomicBool) -> Result<LaplaceMode> {
     mode_from(gram, likelihood, None, stop)
 }
 
@@ -207,10 +207,10 @@ pub(crate) fn mode(gram: &Matrix, likelihood: &Likelihood, stop: &AtomicBool) ->
 /// As [`mode`].
 pub(crate) fn mode_from<K: PriorCovariance>(
     gram: &K,
-    likelihood: &Likelihood,
+    likelihood: &LogisticLikelihood,
     start: Option<&[f64]>,
     stop: &AtomicBool,
-) -> Result<Mode<K::Factor>> {
+) -> Result<LaplaceMode<K::Factor>> {
     let n = likelihood.up.len();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
     let mut objective = likelihood.value(&f);
@@ -223,21 +223,21 @@ pub(crate) fn mode_from<K: PriorCovariance>(
     }
     let mut change = f64::INFINITY;
     for _ in 0..MAX_NEWTON {
-        check(stop)?;
+        check_cancelled(stop)?;
         let here: Vec<Derivatives> = (0..n).map(|i| likelihood.at(i, f[i])).collect();
         let root_weight: Vec<f64> = here.iter().map(|d| d.curve.sqrt()).collect();
-        let factor = gram.factored(&root_weight)?;
+        let factor = gram.factor_b(&root_weight)?;
         let off = |i: usize| (here[i].slope - alpha[i]).abs() / likelihood.weight(i).max(1.0);
         let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(off(i))));
         // Near the mode a step squares what is off; where it no longer halves it, rounding is what is left,
         // as of kernels of large scale.
-        if change <= NEWTON_TOLERANCE || change <= STALLED && change > 0.5 * before {
+        if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * before {
             let value = objective - 0.5 * gram.log_det(&factor);
             let twist = here.iter().map(|d| 0.5 * d.twist).collect();
-            return Ok(Mode { factor, root_weight, alpha, f, value, twist });
+            return Ok(LaplaceMode { factor, root_weight, alpha, f, value, twist });
         }
         let right: Vec<f64> = (0..n).map(|i| here[i].curve * f[i] + here[i].slope).collect();
-        let known = gram.damped(&factor, &root_weight, &gram.times(&right));
+        let known = gram.apply_reduction(&factor, &root_weight, &gram.times(&right));
         let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
         let step_f = gram.times(&step);
         let mut t = 1.0;
@@ -261,16 +261,21 @@ pub(crate) fn mode_from<K: PriorCovariance>(
     })
 }
 
-impl<F> Mode<F> {
+impl<F> LaplaceMode<F> {
     /// What `u` and the slope in the margin are, see [`slopes`](Mode::slopes); `sure` is by observation the
     /// share of the prior's precision that the likelihood adds, `1 - (B⁻¹)_ii`.
-    pub(crate) fn response<K>(&self, gram: &K, likelihood: &Likelihood, sure: &[f64]) -> (Vec<f64>, f64)
+    pub(crate) fn response<K>(
+        &self,
+        gram: &K,
+        likelihood: &LogisticLikelihood,
+        sure: &[f64],
+    ) -> (Vec<f64>, f64)
     where
         K: PriorCovariance<Factor = F>,
     {
         let n = self.alpha.len();
         let s: Vec<f64> = self.twist.iter().zip(sure).map(|(t, v)| t * v).collect();
-        let known = gram.damped(&self.factor, &self.root_weight, &gram.times(&s));
+        let known = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
         let u: Vec<f64> = s.iter().zip(&known).map(|(s, k)| s - k).collect();
         if likelihood.margin <= 0.0 {
             return (u, 0.0);
@@ -285,7 +290,7 @@ impl<F> Mode<F> {
     }
 }
 
-impl Mode {
+impl LaplaceMode {
     /// How the value changes with the prior covariance and the margin (algorithm 5.1), with
     ///
     /// ```text
@@ -295,7 +300,7 @@ impl Mode {
     /// ```
     ///
     /// Cost n³.
-    pub(crate) fn slopes(self, gram: &Matrix, likelihood: &Likelihood) -> Slopes {
+    pub(crate) fn slopes(self, gram: &Matrix, likelihood: &LogisticLikelihood) -> EvidenceGradient {
         let n = self.alpha.len();
         let mut slopes = self.factor.inverse();
         let sure: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();
@@ -307,6 +312,6 @@ impl Mode {
                 *w = 0.5 * (alpha[i] * alpha[j] - r + u[i] * alpha[j] + alpha[i] * u[j]);
             }
         });
-        Slopes { gram: slopes, margin }
+        EvidenceGradient { gram: slopes, margin }
     }
 }

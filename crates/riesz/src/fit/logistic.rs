@@ -9,13 +9,13 @@
 use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
+use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::fit::labels::{ClassWeight, row_weights};
+use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::kernel::Kernel;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, dot, lu_solve};
-use crate::stop::check;
 use crate::table::Table;
 
 /// The tolerance of fits that are only compared: the loss differs by the square of this.
@@ -53,12 +53,12 @@ pub struct KernelLogisticRegression {
     pub penalty: Option<Penalty>,
     /// Where Newton's method starts, by default at zero: the end of a fit to the same rows with other
     /// settings, for paths of settings. It changes how many steps are taken, and nothing else but rounding.
-    pub start: Option<NewtonState>,
+    pub start: Option<WarmStart>,
 }
 
 /// Where Newton's method ended, or is to start.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewtonState {
+pub struct WarmStart {
     /// `w_i ([row i is of class o] - p_o(x_i)) / ridge`, rows × outputs. Without a penalty these are the
     /// model's coefficients.
     pub coef: Matrix,
@@ -70,7 +70,7 @@ pub struct NewtonState {
 #[derive(Debug, Clone)]
 pub struct KlrFit {
     /// The model. Its points are the rows of positive weight.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// Newton steps taken.
     pub iterations: usize,
     /// Whether they reached the tolerance; always, unless [`KernelLogisticRegression::keep_unfinished`] is
@@ -81,7 +81,7 @@ pub struct KlrFit {
     /// The largest violation of the optimality condition, relative to the largest `ridge · |α|`.
     pub violation: f64,
     /// Where [`KernelLogisticRegression::start`] may start a fit with other settings.
-    pub end: NewtonState,
+    pub end: WarmStart,
 }
 
 impl KernelLogisticRegression {
@@ -145,7 +145,7 @@ impl KernelLogisticRegression {
             // The objective has ridge/2 before its quadratic form.
             Some(penalty) => Some(penalty.apply(gram.clone(), self.ridge / 2.0)?),
         };
-        let problem = Problem {
+        let problem = LogisticProblem {
             gram: penalised.as_ref().map_or(gram, |penalised| penalised.gram.clone()),
             labels: rows.iter().map(|&r| labels[r]).collect(),
             weights: rows.iter().map(|&r| weights[r]).collect(),
@@ -158,34 +158,34 @@ impl KernelLogisticRegression {
             [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
             _ => (classes.to_vec(), Link::Softmax),
         };
-        let Optimum { coef, intercept, iterations, converged, objective, violation } = optimum;
-        let end = NewtonState { coef: coef.transpose(), intercept };
-        let mut model = Expansion {
+        let LogisticOptimum { coef, intercept, iterations, converged, objective, violation } = optimum;
+        let end = WarmStart { coef: coef.transpose(), intercept };
+        let mut model = KernelExpansion {
             kernel: self.kernel.clone(),
-            points,
+            support_points: points,
             coef: match &penalised {
                 None => end.coef.clone(),
-                Some(penalised) => penalised.lift(&end.coef),
+                Some(penalised) => penalised.to_coefficients(&end.coef),
             },
             intercept: end.intercept.clone(),
             output_names,
             link,
             classes: classes.to_vec(),
-            card: vec![
+            model_card: vec![
                 Fact::new("model", "kernel logistic regression"),
                 Fact::measured("ridge", self.ridge),
                 Fact::new("Newton steps", iterations),
                 Fact::measured("objective", objective),
             ],
         };
-        model.card.extend(self.penalty.iter().flat_map(Penalty::facts));
+        model.model_card.extend(self.penalty.iter().flat_map(Penalty::facts));
         model.validate()?;
         Ok(KlrFit { model, iterations, converged, objective, violation, end })
     }
 }
 
 /// Matrices here have one row an output: `coef`, values, residuals and curvatures are outputs × n.
-struct Problem<'a> {
+struct LogisticProblem<'a> {
     gram: Matrix,
     labels: Vec<usize>,
     weights: Vec<f64>,
@@ -194,7 +194,7 @@ struct Problem<'a> {
     stop: &'a AtomicBool,
 }
 
-struct Optimum {
+struct LogisticOptimum {
     coef: Matrix,
     intercept: Vec<f64>,
     iterations: usize,
@@ -209,7 +209,7 @@ const LEAST_CURVATURE: f64 = 1e-14;
 /// Once steps do not help any more, violations that rounding of the values explains are accepted up to this.
 const MOST_ROUNDING: f64 = 1e-6;
 
-impl Problem<'_> {
+impl LogisticProblem<'_> {
     /// Coefficients, outputs × n, and intercepts to start from.
     fn start(&self) -> Result<(Matrix, Vec<f64>)> {
         let (m, n) = (self.outputs, self.labels.len());
@@ -228,24 +228,24 @@ impl Problem<'_> {
         Ok((start.coef.transpose(), intercept))
     }
 
-    fn solve(&self, (mut coef, mut intercept): (Matrix, Vec<f64>)) -> Result<Optimum> {
+    fn solve(&self, (mut coef, mut intercept): (Matrix, Vec<f64>)) -> Result<LogisticOptimum> {
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
         let mut violation = f64::NAN;
         for iterations in 0..=self.settings.max_iterations {
-            check(self.stop)?;
+            check_cancelled(self.stop)?;
             let smooth = self.times_gram(&coef);
-            let values = shifted(&smooth, &intercept);
+            let values = add_intercepts(&smooth, &intercept);
             let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), smooth.data());
             let (residual, curvature) = self.derivatives(&values);
             // Optimality: residual = ridge · coef, and coefficients sum to 0 if there is an intercept.
             let mut gradient = residual.clone();
             gradient.data_mut().iter_mut().zip(coef.data()).for_each(|(g, a)| *g -= ridge * a);
-            let scale = largest(residual.data());
+            let scale = max_abs(residual.data());
             let sums: Vec<f64> = (0..m).map(|o| coef.row(o).iter().sum()).collect();
-            let imbalance = if self.settings.fit_intercept { ridge * largest(&sums) / n as f64 } else { 0.0 };
+            let imbalance = if self.settings.fit_intercept { ridge * max_abs(&sums) / n as f64 } else { 0.0 };
             let previous = violation;
-            violation = largest(gradient.data()).max(imbalance) / scale;
+            violation = max_abs(gradient.data()).max(imbalance) / scale;
             if !(objective.is_finite() && violation.is_finite()) {
                 return Err(Error::Overflow {
                     what: "the objective of the logistic regression".into(),
@@ -258,17 +258,17 @@ impl Problem<'_> {
                     && violation <= self.rounding(&coef, &intercept, &curvature) / scale;
             let last = iterations == self.settings.max_iterations;
             if converged || last && self.settings.keep_unfinished {
-                return Ok(Optimum { coef, intercept, iterations, converged, objective, violation });
+                return Ok(LogisticOptimum { coef, intercept, iterations, converged, objective, violation });
             }
             if last {
                 break;
             }
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
             let smooth_step = self.times_gram(&step);
-            let change = shifted(&smooth_step, &shift);
+            let change = add_intercepts(&smooth_step, &shift);
             // With φ(t) the objective along the step, |φ'''| ≤ reach · φ'', so that ln(1 + reach)/reach
             // decreases it surely, and so does 1 if reach ≤ 1. Longer steps are tried first.
-            let reach = (0..n).map(|i| spread(&change, i)).fold(0.0, f64::max);
+            let reach = (0..n).map(|i| range_over_outputs(&change, i)).fold(0.0, f64::max);
             let mut t: f64 = 1.0;
             if reach > 1.0 {
                 let safe = reach.ln_1p() / reach;
@@ -384,7 +384,7 @@ impl Problem<'_> {
     fn newton(&self, gradient: &Matrix, curvature: &Matrix, sums: &[f64]) -> Result<(Matrix, Vec<f64>)> {
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
-        let system = System::new(&self.gram, curvature, ridge, self.stop)?;
+        let system = NewtonSystem::new(&self.gram, curvature, ridge, self.stop)?;
         let mut scaled = gradient.clone();
         scaled.data_mut().iter_mut().zip(curvature.data()).for_each(|(g, d)| *g /= d);
         let mut step = system.apply(&scaled);
@@ -417,13 +417,13 @@ impl Problem<'_> {
 
 /// `S = (W⁻¹ + K/ridge)⁻¹ = E - E R (Σ_o E_o)⁻¹ Rᵀ E`, with `E_o = D_o^½ (I + D_o^½ K D_o^½ / ridge)⁻¹ D_o^½`
 /// and R summing over outputs; for one output `S = E` (Rasmussen and Williams, equations 3.45 to 3.47).
-struct System {
+struct NewtonSystem {
     root: Matrix,
     factors: Vec<Cholesky>,
     sum: Option<Cholesky>,
 }
 
-impl System {
+impl NewtonSystem {
     fn new(gram: &Matrix, curvature: &Matrix, ridge: f64, stop: &AtomicBool) -> Result<Self> {
         let (m, n) = (curvature.rows(), gram.rows());
         let mut root = curvature.clone();
@@ -431,7 +431,7 @@ impl System {
         let mut factors = Vec::with_capacity(m);
         let mut total = Matrix::zeros(if m > 1 { n } else { 0 }, n);
         for o in 0..m {
-            check(stop)?;
+            check_cancelled(stop)?;
             let d = root.row(o);
             let mut matrix = gram.clone();
             for i in 0..n {
@@ -484,19 +484,19 @@ impl System {
 }
 
 /// `shift[o]` added to row o.
-fn shifted(a: &Matrix, shift: &[f64]) -> Matrix {
+fn add_intercepts(a: &Matrix, shift: &[f64]) -> Matrix {
     let mut out = a.clone();
     (0..a.rows()).for_each(|o| out.row_mut(o).iter_mut().for_each(|v| *v += shift[o]));
     out
 }
 
 /// The largest size; NaN if there is one.
-fn largest(values: &[f64]) -> f64 {
+fn max_abs(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |most: f64, v| if v.abs() <= most { most } else { v.abs() + 0.0 * most })
 }
 
 /// The largest difference between outputs in column `i`; for one output, its size.
-fn spread(values: &Matrix, i: usize) -> f64 {
+fn range_over_outputs(values: &Matrix, i: usize) -> f64 {
     let column = (0..values.rows()).map(|o| values[(o, i)]);
     if values.rows() == 1 {
         return values[(0, i)].abs();

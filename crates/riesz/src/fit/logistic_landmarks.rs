@@ -1,18 +1,18 @@
 //! How the ridge of logistic regression through landmarks is chosen.
 
 use super::KernelLogisticRegression;
-use super::logistic::{NewtonState, SEARCH_TOLERANCE};
-use super::search::{RIDGES, Search};
-use super::selection::ClassScore;
-use super::task::{FIXED_KERNEL, FOLDS, Task};
+use super::cross_validation::ClassScore;
+use super::grid_search::{GridSearch, RIDGES};
+use super::logistic::{SEARCH_TOLERANCE, WarmStart};
+use super::task::{FIXED_KERNEL, FOLDS, FitTask};
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::setting::SettingValues;
+use crate::setting_schema::SettingValues;
 use crate::table::Table;
 
 /// Kernel and ridge with the least log loss on folds of some rows.
 pub(super) fn chosen(
-    task: &Task<'_>,
+    task: &FitTask<'_>,
     folds: usize,
     fixed_kernel: bool,
     intercept: bool,
@@ -22,8 +22,8 @@ pub(super) fn chosen(
     let given = [(FOLDS.name, folds.into()), (FIXED_KERNEL.name, fixed_kernel.into())];
     task.settings =
         SettingValues::new(&[&FOLDS, &FIXED_KERNEL], given.map(|(name, value)| (name.to_string(), value)))?;
-    let search = Search { task: &task, setting: "ridge", values: &RIDGES, default: None };
-    let try_one = |kernel, ridge, weights, x: &Table, labels: &[usize], end: &mut Option<NewtonState>| {
+    let search = GridSearch { task: &task, setting: "ridge", values: &RIDGES, default: None };
+    let try_one = |kernel, ridge, weights, x: &Table, labels: &[usize], end: &mut Option<WarmStart>| {
         let mut estimator = KernelLogisticRegression::new(kernel, ridge);
         (estimator.sample_weight, estimator.fit_intercept) = (weights, intercept);
         (estimator.tolerance, estimator.start) = (SEARCH_TOLERANCE, end.take());
@@ -31,6 +31,6 @@ pub(super) fn chosen(
         *end = Some(fit.end);
         Ok(fit.model)
     };
-    let chosen = search.of_classes(ClassScore::LogLoss, try_one)?;
+    let chosen = search.classification(ClassScore::LogLoss, try_one)?;
     Ok((chosen.kernel, chosen.value))
 }

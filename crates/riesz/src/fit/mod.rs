@@ -1,5 +1,5 @@
 //! Estimators. Each is a struct of its settings with a `fit` that yields an
-//! [`Expansion`](crate::Expansion) in the user's units, and whatever else the method knows (a
+//! [`KernelExpansion`](crate::KernelExpansion) in the user's units, and whatever else the method knows (a
 //! [`Posterior`](crate::Posterior), evidence, support vectors, leave-one-out error).
 //!
 //! | estimator | loss | solver |
@@ -12,18 +12,21 @@
 //! | [`SupportVectorClassifier`], [`SupportVectorRegressor`], [`OneClassSupportVector`] | hinge, ε-insensitive, one-class | sequential minimal optimisation on working sets |
 //!
 //! A [`Penalty`] on functionals of the model, such as Shapley values, can be added to ridge and logistic
-//! regression. Settings are chosen with [`selection`].
+//! regression. Settings are chosen with [`cross_validation`].
 
-pub(crate) mod average;
 mod bootstrap;
-pub(crate) mod bound;
-pub(crate) mod evidence;
+mod class_weights;
+pub mod cross_validation;
 mod gp;
 mod gpc;
+mod grid_search;
+pub(crate) mod hyperparameter_average;
+pub(crate) mod hyperparameter_search;
+mod hyperparameters;
 pub(crate) mod inducing;
+pub(crate) mod jaakkola_bound;
 mod jackknife;
 mod klr;
-mod labels;
 pub(crate) mod laplace;
 mod logistic;
 mod logistic_landmarks;
@@ -31,32 +34,29 @@ pub mod models;
 pub mod nystrom;
 mod penalty;
 mod ridge;
-mod search;
-pub mod selection;
 mod sparse_gp;
 mod svm;
-mod targets;
+mod target_scaling;
 mod task;
 mod through_landmarks;
-mod tune;
-pub(crate) mod whitened;
+pub(crate) mod whitening;
 
+pub use class_weights::ClassWeight;
 pub use gp::{GaussianProcess, GpFit};
 pub use gpc::{GaussianProcessClassifier, GpcFit};
+pub use hyperparameters::TunedParameters;
 pub use inducing::inducing_points;
-pub use labels::ClassWeight;
-pub use logistic::{KernelLogisticRegression, KlrFit, NewtonState};
+pub use logistic::{KernelLogisticRegression, KlrFit, WarmStart};
 pub use models::MODELS;
 pub use penalty::Penalty;
 pub use ridge::{KernelRidge, RidgeFit};
-pub(crate) use sparse_gp::Laplace;
+pub(crate) use sparse_gp::InducingLaplace;
 pub use sparse_gp::{KernelSums, Landmarks, SparseGaussianProcess, SparseGpFit, SparsePosterior};
 pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };
-pub(crate) use targets::mean_variance_of_sums;
-pub use task::{Fitted, Input, ModelKind, PenaltyOf, Predicts, Target, Task};
-pub use tune::Tune;
+pub(crate) use target_scaling::mean_variance_of_sums;
+pub use task::{FitTask, FittedModel, ModelKind, OptionalInput, OutputType, PenaltyOf, Target};
 
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -127,7 +127,7 @@ pub(crate) fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
 /// is what else there is.
 pub(crate) fn check_dense(rows: usize, matrices: f64, remedy: &str) -> Result<()> {
     let needed = matrices * (rows as f64).powi(2);
-    crate::memory::hold(needed as usize).map_err(|free| {
+    crate::memory::ensure_free(needed as usize).map_err(|free| {
         let (needed, free) = (8e-9 * needed, 8e-9 * free as f64);
         let allowed = format!(
             "a fit that sees every pair of rows takes {needed:.1} GB of memory, and {free:.1} GB are free: \

@@ -5,13 +5,13 @@
 //! line's `--model`, its flags and help, and the compiled half of the Python package derive from that.
 //!
 //! ```
-//! use riesz::fit::{ModelKind, Target, Task};
+//! use riesz::fit::{ModelKind, Target, FitTask};
 //! use riesz::{Kernel, Matrix, Table};
 //!
 //! let rows: Vec<[f64; 1]> = (0..30).map(|i| [f64::from(i) / 5.0]).collect();
 //! let x = Table::from_rows(&rows)?;
 //! let y = Matrix::column_vector(rows.iter().map(|r| r[0].sin()).collect());
-//! let task = Task::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
+//! let task = FitTask::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
 //! // The ridge is that of the least leave-one-out error.
 //! let fitted = ModelKind::named("krr").unwrap().fit(&task)?;
 //! assert!((fitted.model.predict(&Table::from_rows(&[[2.1]])?)?[(0, 0)] - 2.1_f64.sin()).abs() < 0.01);
@@ -21,10 +21,10 @@
 use serde_json::Value;
 
 use super::nystrom::Job;
-use super::task::{Fitted, Input, ModelKind, Task};
+use super::task::{FitTask, FittedModel, ModelKind, OptionalInput};
 use super::{gp, gpc, klr, ridge, svm};
 use crate::error::{Error, Result, listed};
-use crate::setting::{Setting, SettingValues};
+use crate::setting_schema::{Setting, SettingValues};
 
 /// All kinds of model. A new one is its file in `fit/` and a line here.
 pub static MODELS: [&ModelKind; 6] = [&ridge::KIND, &klr::KIND, &svm::SVC, &svm::SVR, &gp::KIND, &gpc::KIND];
@@ -54,7 +54,7 @@ impl ModelKind {
     pub fn values(&self, given: impl IntoIterator<Item = (String, Value)>) -> Result<SettingValues> {
         let values = SettingValues::new(&Self::all_settings(), given)?;
         for name in values.given() {
-            self.needs(name, |kind| kind.settings.iter().any(|setting| setting.name == name))?;
+            self.require(name, |kind| kind.settings.iter().any(|setting| setting.name == name))?;
         }
         Ok(values)
     }
@@ -65,13 +65,13 @@ impl ModelKind {
     /// # Errors
     /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict;
     /// those of the estimator.
-    pub fn fit(&self, task: &Task<'_>) -> Result<Fitted> {
+    pub fn fit(&self, task: &FitTask<'_>) -> Result<FittedModel> {
         let given = [
-            (Input::SampleWeight, task.sample_weight.is_some()),
-            (Input::RowNoise, task.row_noise.is_some()),
-            (Input::Penalty, task.penalty.is_some()),
+            (OptionalInput::SampleWeight, task.sample_weight.is_some()),
+            (OptionalInput::RowNoise, task.row_noise.is_some()),
+            (OptionalInput::Penalty, task.penalty.is_some()),
         ];
-        given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| self.admit(input))?;
+        given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| self.check_input(input))?;
         let mut factors = task.kernel.terms.iter().flat_map(|term| &term.factors);
         if self.posterior
             && let Some(factor) = factors.find(|factor| !factor.positive_definite())
@@ -100,15 +100,15 @@ impl ModelKind {
     ///
     /// # Errors
     /// [`Error::Unused`].
-    pub fn admit(&self, input: Input) -> Result<()> {
-        self.needs(input.name(), |kind| kind.takes.contains(&input))
+    pub fn check_input(&self, input: OptionalInput) -> Result<()> {
+        self.require(input.name(), |kind| kind.takes.contains(&input))
     }
 
     /// Refuses what is called `name` unless this kind of model is among those that have a use for it.
     ///
     /// # Errors
     /// [`Error::Unused`].
-    pub fn needs(&self, name: &str, used: impl Fn(&Self) -> bool) -> Result<()> {
+    pub fn require(&self, name: &str, used: impl Fn(&Self) -> bool) -> Result<()> {
         if used(self) {
             return Ok(());
         }

@@ -26,7 +26,7 @@ pub struct Penalty {
 }
 
 /// A gram matrix on which the estimator without the penalty is the estimator with it.
-pub(crate) struct Penalised {
+pub(crate) struct PenalisedGram {
     /// `K̃`.
     pub(crate) gram: Matrix,
     /// `T` of the coefficients `α = L⁻ᵀ R⁻ᵀ T γ`.
@@ -62,7 +62,7 @@ impl Penalty {
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`] for the gram matrix.
-    pub(crate) fn apply(&self, gram: Matrix, ridge: f64) -> Result<Penalised> {
+    pub(crate) fn apply(&self, gram: Matrix, ridge: f64) -> Result<PenalisedGram> {
         let n = gram.rows();
         if self.functionals.rows() != n {
             return Err(Error::Shape {
@@ -94,13 +94,13 @@ impl Penalty {
         }
         inner.solve_lower_in_place(&mut half);
         let gram = half.transpose().matmul(&half);
-        Ok(Penalised { gram, half, lower, inner })
+        Ok(PenalisedGram { gram, half, lower, inner })
     }
 }
 
-impl Penalised {
+impl PenalisedGram {
     /// From coefficients on `gram` (n × outputs) to those of the model.
-    pub(crate) fn lift(&self, coef: &Matrix) -> Matrix {
+    pub(crate) fn to_coefficients(&self, coef: &Matrix) -> Matrix {
         let mut coef = self.half.matmul(coef);
         self.inner.solve_upper_in_place(&mut coef);
         self.lower.solve_upper_in_place(&mut coef);

@@ -3,23 +3,23 @@
 use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
-use super::bootstrap::{BOOTSTRAP, drawn};
+use super::bootstrap::{BOOTSTRAP, bootstrap_fact};
+use super::cross_validation::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
+use super::grid_search::{GridSearch, RIDGES};
 use super::jackknife::JACKKNIFE;
 use super::nystrom::{Job, Solver};
-use super::search::{RIDGES, Search};
-use super::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
 use super::task::{
-    AUTO, CORRECTIONS, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, ModelKind, Predicts,
-    RIDGE, SEARCH_ROWS, SOLVER, TOLERANCE, Task, noted,
+    AUTO, CORRECTIONS, FIT_INTERCEPT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, LANDMARKS, ModelKind,
+    OptionalInput, OutputType, RIDGE, SEARCH_ROWS, SOLVER, TOLERANCE, with_card_entries,
 };
 use super::through_landmarks;
+use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
-use crate::setting::SettingValues;
-use crate::stop::check;
+use crate::setting_schema::SettingValues;
 use crate::table::Table;
 
 /// Kernel ridge regression, by name. Its ridge is chosen by leave-one-out, or on folds where their number is
@@ -27,7 +27,7 @@ use crate::table::Table;
 pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
-    predicts: Predicts::Numbers,
+    predicts: OutputType::Numbers,
     settings: &[
         &RIDGE,
         &LANDMARKS,
@@ -41,7 +41,7 @@ pub(super) static KIND: ModelKind = ModelKind {
         &BOOTSTRAP,
         &JACKKNIFE,
     ],
-    takes: &[Input::SampleWeight, Input::Penalty],
+    takes: &[OptionalInput::SampleWeight, OptionalInput::Penalty],
     posterior: false,
     fit: fit_task,
     job: landmark_job,
@@ -50,7 +50,7 @@ pub(super) static KIND: ModelKind = ModelKind {
 /// Rows that are left out one by one, where nothing else is said.
 const ROWS_OF_LEAVE_ONE_OUT: usize = 2000;
 
-fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let y = task.numbers()?;
     let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
         let mut estimator = KernelRidge::new(kernel, ridge);
@@ -58,13 +58,13 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         estimator.center = task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true);
         estimator
     };
-    let search = Search { task, setting: "ridge", values: &RIDGES, default: None };
+    let search = GridSearch { task, setting: "ridge", values: &RIDGES, default: None };
     if let Some(job) = landmark_job(&task.settings, task.seed)? {
         return through_landmarks::fit(task, y.clone(), &job);
     }
     let (mut estimator, mut facts, warnings);
-    if search.given().is_some() || task.settings.get(FOLDS.name).is_some() {
-        let chosen = search.of_numbers(y, "", |kernel, ridge, w, x, y| {
+    if search.fixed_value().is_some() || task.settings.get(FOLDS.name).is_some() {
+        let chosen = search.regression(y, "", |kernel, ridge, w, x, y| {
             Ok(with(kernel, ridge, w).fit_until(x, y, &task.stop)?.model)
         })?;
         estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
@@ -87,12 +87,12 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         let multiple = found.axes[0].values[found.chosen.0];
         let several = found.axes[0].values.len() > 1;
         facts = Vec::from_iter(several.then(|| Fact::new("multiple of the length scales", multiple)));
-        facts.push(Fact::new("chosen by", format!("leave-one-out{}", search.of_rows(&some))));
-        (estimator, warnings) = (found.best, found.edges);
+        facts.push(Fact::new("chosen by", format!("leave-one-out{}", search.describe_rows(&some))));
+        (estimator, warnings) = (found.best, found.at_grid_edge);
     }
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     let fit = estimator.fit_until(task.x, y, &task.stop)?;
-    check(&task.stop)?;
+    check_cancelled(&task.stop)?;
     facts.insert(0, Fact::measured("leave-one-out mean squared error", fit.loo_error()));
     let draws = task.settings.count(BOOTSTRAP.name);
     let jackknife = task.settings.switch(JACKKNIFE.name).unwrap_or(false);
@@ -101,7 +101,7 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         (None, true) => Some(estimator.jackknife_until(task.x, y, task.watch())?),
         (Some(draws), false) => {
             task.progress.start(draws);
-            facts.push(drawn(draws, task.seed));
+            facts.push(bootstrap_fact(draws, task.seed));
             Some(estimator.bootstrap_until(task.x, y, draws, task.seed, task.watch())?)
         }
         (Some(draws), true) => {
@@ -109,7 +109,12 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
             return Err(Error::parameter(BOOTSTRAP.name, draws, allowed));
         }
     };
-    Ok(Fitted { covariance, warnings, chosen: Some(estimator.ridge), ..noted(fit.model, facts).into() })
+    Ok(FittedModel {
+        covariance,
+        warnings,
+        chosen: Some(estimator.ridge),
+        ..with_card_entries(fit.model, facts).into()
+    })
 }
 
 /// What settings ask of a fit through landmarks.
@@ -157,7 +162,7 @@ pub struct KernelRidge {
 #[derive(Debug, Clone)]
 pub struct RidgeFit {
     /// The model.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// The factor of the gram matrix (with a further penalty, of the one it is moved into) plus ridge.
     pub factor: Cholesky,
     /// The coefficients on this gram matrix, rows × targets: those of the model, but for a penalty.
@@ -194,7 +199,7 @@ impl KernelRidge {
         self.check(x, y)?;
         // The gram matrix is factored in place.
         super::check_dense(x.rows(), 1.2, super::THROUGH_LANDMARKS)?;
-        check(stop)?;
+        check_cancelled(stop)?;
         let (targets, intercept) = self.centred(y);
         let mut gram = self.kernel.gram(x);
         let mut lift = None;
@@ -203,20 +208,20 @@ impl KernelRidge {
             gram = penalised.gram.clone();
             lift = Some(penalised);
         }
-        check(stop)?;
+        check_cancelled(stop)?;
         gram.add_diagonal(|i| self.ridge / self.weight(i));
         let factor = Cholesky::new(gram, "gram matrix plus ridge")?;
         let dual_coef = factor.solve(targets);
-        let coef = lift.map_or_else(|| dual_coef.clone(), |penalised| penalised.lift(&dual_coef));
+        let coef = lift.map_or_else(|| dual_coef.clone(), |penalised| penalised.to_coefficients(&dual_coef));
         let jitter = factor.jitter;
-        let mut model = Expansion::new(self.kernel.clone(), x.clone(), coef, intercept)?;
-        model.card = vec![
+        let mut model = KernelExpansion::new(self.kernel.clone(), x.clone(), coef, intercept)?;
+        model.model_card = vec![
             Fact::new("model", "kernel ridge regression"),
             Fact::measured("ridge", self.ridge),
             Fact::measured("jitter", jitter),
         ];
         if let Some(penalty) = &self.penalty {
-            model.card.extend(penalty.facts());
+            model.model_card.extend(penalty.facts());
         }
         Ok(RidgeFit { model, factor, dual_coef, jitter })
     }

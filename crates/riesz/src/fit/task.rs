@@ -7,15 +7,15 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 
 use super::nystrom::Job;
-use super::{ClassWeight, NewtonState, Penalty};
+use super::{ClassWeight, Penalty, WarmStart};
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, listed};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::kernel::{Kernel, Units};
+use crate::kernel::{ColumnScaling, Kernel};
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
-use crate::posterior::Covariance;
-use crate::setting::{Range, Setting, SettingValues};
-use crate::stop::{Progress, Watch};
+use crate::posterior::PosteriorCovariance;
+use crate::setting_schema::{Range, Setting, SettingValues};
 use crate::table::{Column, Table};
 
 /// A kind of model.
@@ -26,14 +26,14 @@ pub struct ModelKind {
     /// What it is.
     pub help: &'static str,
     /// What it predicts.
-    pub predicts: Predicts,
+    pub predicts: OutputType,
     /// The settings that it has a use for.
     pub settings: &'static [&'static Setting],
     /// What else it has a use for.
-    pub takes: &'static [Input],
-    /// Whether it knows how sure it is, in [`Fitted::covariance`].
+    pub takes: &'static [OptionalInput],
+    /// Whether it knows how sure it is, in [`FittedModel::covariance`].
     pub posterior: bool,
-    pub(super) fit: fn(&Task<'_>) -> Result<Fitted>,
+    pub(super) fit: fn(&FitTask<'_>) -> Result<FittedModel>,
     /// The fit by units of rows that settings ask for, with a seed, if they do.
     pub(super) job: fn(&SettingValues, u64) -> Result<Option<Job>>,
 }
@@ -45,7 +45,7 @@ pub(super) fn no_job(_: &SettingValues, _: u64) -> Result<Option<Job>> {
 
 /// What a kind of model predicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Predicts {
+pub enum OutputType {
     /// One number.
     Number,
     /// One or several numbers.
@@ -56,16 +56,16 @@ pub enum Predicts {
 
 /// What some kinds of model take besides settings, and the others refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// [`Task::sample_weight`].
+pub enum OptionalInput {
+    /// [`FitTask::sample_weight`].
     SampleWeight,
-    /// [`Task::row_noise`].
+    /// [`FitTask::row_noise`].
     RowNoise,
-    /// [`Task::penalty`].
+    /// [`FitTask::penalty`].
     Penalty,
 }
 
-impl Input {
+impl OptionalInput {
     /// What front ends call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ pub type PenaltyOf<'a> = dyn Fn(&Kernel) -> Result<Penalty> + Sync + 'a;
 
 /// What a model is fitted from.
 #[derive(Clone)]
-pub struct Task<'a> {
+pub struct FitTask<'a> {
     /// The rows.
     pub x: &'a Table,
     /// One a row.
@@ -113,7 +113,7 @@ pub struct Task<'a> {
     /// A further penalty, on a model with the kernel that is given to it.
     pub penalty: Option<&'a PenaltyOf<'a>>,
     /// Where Newton's method starts.
-    pub start: Option<NewtonState>,
+    pub start: Option<WarmStart>,
     /// Of folds, restarts and the rows that a search looks at.
     pub seed: u64,
     /// Another thread sets it to give up soon, with [`Error::Interrupted`].
@@ -125,11 +125,11 @@ pub struct Task<'a> {
 
 /// A fitted model, and what is known of the fit.
 #[derive(Debug, Clone)]
-pub struct Fitted {
+pub struct FittedModel {
     /// The model.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// What it knows of how sure it is.
-    pub covariance: Option<Covariance>,
+    pub covariance: Option<PosteriorCovariance>,
     /// What to look at, one sentence each.
     pub warnings: Vec<String>,
     /// Whether the optimiser reached its tolerance. If not, a warning says so.
@@ -144,13 +144,13 @@ pub struct Fitted {
     pub noise: Option<f64>,
     /// The logarithm of the marginal likelihood.
     pub log_marginal_likelihood: Option<f64>,
-    /// Where [`Task::start`] may start a fit with other settings.
-    pub end: Option<NewtonState>,
+    /// Where [`FitTask::start`] may start a fit with other settings.
+    pub end: Option<WarmStart>,
 }
 
-impl From<Expansion> for Fitted {
+impl From<KernelExpansion> for FittedModel {
     /// A model of which nothing else is known.
-    fn from(model: Expansion) -> Self {
+    fn from(model: KernelExpansion) -> Self {
         Self {
             model,
             covariance: None,
@@ -166,7 +166,7 @@ impl From<Expansion> for Fitted {
     }
 }
 
-impl Fitted {
+impl FittedModel {
     /// The model of an optimiser, which may have stopped early.
     pub(super) fn stopped(mut self, converged: bool, iterations: Vec<usize>, remedy: &str) -> Self {
         if !converged {
@@ -295,7 +295,7 @@ pub(super) const SEARCH_ROWS: Setting = Setting {
            leave-one-out, 1000 for folds]",
 };
 
-impl<'a> Task<'a> {
+impl<'a> FitTask<'a> {
     /// A task without settings.
     pub fn new(x: &'a Table, target: Target, kernel: Kernel) -> Self {
         let settings = SettingValues::default();
@@ -319,8 +319,8 @@ impl<'a> Task<'a> {
     }
 
     /// Where the fit looks whether it is to go on.
-    pub(super) fn watch(&self) -> Watch<'_> {
-        Watch { stop: &self.stop, progress: &self.progress }
+    pub(super) fn watch(&self) -> RunControl<'_> {
+        RunControl { stop: &self.stop, progress: &self.progress }
     }
 
     /// Whether the kernel's parameters are to be kept.
@@ -350,7 +350,9 @@ impl<'a> Task<'a> {
     pub(super) fn numbers(&self) -> Result<&Matrix> {
         match &self.target {
             Target::Numbers(values) => Ok(values),
-            Target::Classes { .. } => Err(mismatch("holds classes, but this model predicts numbers")),
+            Target::Classes { .. } => {
+                Err(wrong_target_error("holds classes, but this model predicts numbers"))
+            }
         }
     }
 
@@ -358,7 +360,7 @@ impl<'a> Task<'a> {
     pub(super) fn labels(&self) -> Result<(&[usize], &[String])> {
         match &self.target {
             Target::Classes { labels, classes } => Ok((labels, classes)),
-            Target::Numbers(_) => Err(mismatch("holds numbers, but this model predicts classes")),
+            Target::Numbers(_) => Err(wrong_target_error("holds numbers, but this model predicts classes")),
         }
     }
 
@@ -366,14 +368,14 @@ impl<'a> Task<'a> {
     pub(super) fn standardised(&self) -> Result<(Vec<f64>, f64, f64)> {
         let y = self.numbers()?;
         if y.cols() != 1 {
-            return Err(mismatch("has several columns, but this model predicts one"));
+            return Err(wrong_target_error("has several columns, but this model predicts one"));
         }
         let values = y.data().to_vec();
         if !self.normalize_y() {
             return Ok((values, 0.0, 1.0));
         }
         let column = Table::from_column_major(vec![Column::numeric("target")], values.len(), values)?;
-        let units = Units::standardised(&column);
+        let units = ColumnScaling::standardised(&column);
         let (center, scale) = (units.center[0], units.scale[0]);
         Ok((y.data().iter().map(|v| (v - center) / scale).collect(), center, scale))
     }
@@ -401,12 +403,15 @@ impl<'a> Task<'a> {
     }
 }
 
-fn mismatch(problem: &str) -> Error {
+fn wrong_target_error(problem: &str) -> Error {
     Error::Target { name: "target".into(), problem: problem.into() }
 }
 
 /// Adds facts to a model's card.
-pub(super) fn noted(mut model: Expansion, facts: impl IntoIterator<Item = Fact>) -> Expansion {
-    model.card.extend(facts);
+pub(super) fn with_card_entries(
+    mut model: KernelExpansion,
+    facts: impl IntoIterator<Item = Fact>,
+) -> KernelExpansion {
+    model.model_card.extend(facts);
     model
 }

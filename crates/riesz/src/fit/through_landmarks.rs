@@ -1,11 +1,13 @@
 //! What fits of many kinds through landmarks share: what settings ask of them, and how they learn from rows
 //! in memory.
 
-use super::nystrom::{Heed, Job, Kind, Rows, fit_rows};
-use super::task::{FIT_INTERCEPT, FIXED_KERNEL, FOLDS, Fitted, Input, LANDMARKS, RIDGE, Task};
+use super::nystrom::{FitControl, Job, Kind, LabelledRows, fit_rows};
+use super::task::{
+    FIT_INTERCEPT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, LANDMARKS, OptionalInput, RIDGE,
+};
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
-use crate::setting::SettingValues;
+use crate::setting_schema::SettingValues;
 
 /// What belongs to fits of all rows.
 const DENSE: &str = "fits without landmarks";
@@ -32,7 +34,7 @@ pub(super) fn job(settings: &SettingValues, seed: u64, dense: &[&'static str]) -
 }
 
 /// The fit of the task's rows to their classes.
-pub(super) fn fit_classes(task: &Task<'_>, mut job: Job) -> Result<Fitted> {
+pub(super) fn fit_classes(task: &FitTask<'_>, mut job: Job) -> Result<FittedModel> {
     let (labels, classes) = task.labels()?;
     super::check_labels(task.x, labels, classes)?;
     if let Kind::Classes { names, .. } = &mut job.kind {
@@ -42,11 +44,11 @@ pub(super) fn fit_classes(task: &Task<'_>, mut job: Job) -> Result<Fitted> {
 }
 
 /// The fit of the task's rows to targets.
-pub(super) fn fit(task: &Task<'_>, y: Matrix, job: &Job) -> Result<Fitted> {
+pub(super) fn fit(task: &FitTask<'_>, y: Matrix, job: &Job) -> Result<FittedModel> {
     if task.penalty.is_some() {
-        return Err(Error::Unused { setting: Input::Penalty.name().into(), belongs: DENSE.into() });
+        return Err(Error::Unused { setting: OptionalInput::Penalty.name().into(), belongs: DENSE.into() });
     }
-    let rows = Rows::new(task.x.clone(), y, task.sample_weight.clone())?;
-    let heed = Heed { stop: task.stop.clone(), progress: task.progress.clone() };
+    let rows = LabelledRows::new(task.x.clone(), y, task.sample_weight.clone())?;
+    let heed = FitControl { stop: task.stop.clone(), progress: task.progress.clone() };
     fit_rows(rows, task.kernel.clone(), job, &heed)
 }

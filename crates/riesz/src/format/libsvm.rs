@@ -6,13 +6,13 @@
 //!
 //! Decision values keep LIBSVM's sign. For more than two classes the classes stand in the order of the file's
 //! `label` line, and the outputs in LIBSVM's order of pairs. For two, LIBSVM's value is positive for the
-//! *first* label and an [`Expansion`](crate::Expansion)'s for `classes[1]`, so **the two labels change
-//! places**: `label 1 -1` becomes the classes "-1" and "1". The usual order of labels thus gives what
+//! *first* label and an [`KernelExpansion`](crate::KernelExpansion)'s for `classes[1]`, so **the two labels
+//! change places**: `label 1 -1` becomes the classes "-1" and "1". The usual order of labels thus gives what
 //! scikit-learn gives. A one-class model has the classes "-1" (outside) and "1" (inside).
 //!
 //! Probability parameters (`probA`, `probB`, `prob_density_marks`) are kept as facts on the model card and
 //! written back. Of classifiers, `probA` and `probB` make probabilities
-//! ([`PlattScaling`](crate::expansion::PlattScaling)).
+//! ([`PlattScaling`](crate::kernel_model::PlattScaling)).
 
 mod ranges;
 mod read;

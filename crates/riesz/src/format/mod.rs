@@ -4,14 +4,14 @@
 //! | format | holds |
 //! |---|---|
 //! | [`model`] | a fitted model: a safetensors file with one JSON record |
-//! | [`explanation`] | an explanation: JSON |
-//! | [`values`] | an explanation's values: the columns of a table |
+//! | [`explanation_json`] | an explanation: JSON |
+//! | [`value_table`] | an explanation's values: the columns of a table |
 //! | [`libsvm`] | LIBSVM's text models (`svm-train`, `svm_save_model`) |
 
-pub mod explanation;
+pub mod explanation_json;
 pub mod libsvm;
 pub mod model;
-pub mod values;
+pub mod value_table;
 
 use crate::error::{Error, Result};
 

@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, Sparse};
-use crate::posterior::{Covariance, Known, Posterior, Refitted};
-use crate::table::{Column, Groups, Table};
+use crate::posterior::{Posterior, PosteriorCovariance, Refitted, VarianceReduction};
+use crate::table::{Column, Players, Table};
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
@@ -35,16 +35,16 @@ pub const VERSION: u64 = 5;
 #[derive(Debug, Clone)]
 pub struct SavedModel {
     /// The model.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// What its posterior is besides it, which takes 4 n² bytes for n points and every matrix Q. `None` to
     /// leave it out, and for models that have none.
-    pub covariance: Option<Covariance>,
+    pub covariance: Option<PosteriorCovariance>,
     /// The players, if they are not simply the columns.
-    pub groups: Option<Groups>,
+    pub groups: Option<Players>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Tag {
+struct FormatTag {
     format: String,
     version: u64,
 }
@@ -59,7 +59,7 @@ struct Group {
 // damage.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct ModelRecord {
     format: String,
     version: u64,
     columns: Vec<Column>,
@@ -78,7 +78,7 @@ struct Record {
 }
 
 /// What stands for the checksum while it is computed.
-const UNKNOWN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+const CHECKSUM_PLACEHOLDER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The checksum of a record whose own is unknown and of arrays, whatever their order in the file.
 fn checksum<'a>(record: &str, arrays: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>) -> String {
@@ -105,13 +105,13 @@ struct PosteriorRecord {
 }
 
 /// One array on its way into the container.
-struct Array {
+struct NamedArray {
     shape: Vec<usize>,
     kind: Dtype,
     bytes: Vec<u8>,
 }
 
-impl Array {
+impl NamedArray {
     fn new(shape: Vec<usize>, numbers: impl Iterator<Item = f64>) -> Self {
         Self { shape, kind: Dtype::F64, bytes: numbers.flat_map(f64::to_le_bytes).collect() }
     }
@@ -132,7 +132,7 @@ impl Array {
     }
 }
 
-impl View for Array {
+impl View for NamedArray {
     fn dtype(&self) -> Dtype {
         self.kind
     }
@@ -159,7 +159,7 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// The file's bytes. The same model gives the same bytes.
 ///
 /// # Errors
-/// As [`Expansion::validate`]; [`Error::Format`] if names make the header too large.
+/// As [`KernelExpansion::validate`]; [`Error::Format`] if names make the header too large.
 pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
     let model = &saved.model;
     model.validate()?;
@@ -167,7 +167,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         Posterior::new(model, covariance)?;
     }
     let names = |columns: &[usize]| columns.iter().map(|&j| model.columns()[j].name.clone()).collect();
-    let record = Record {
+    let record = ModelRecord {
         format: FORMAT.into(),
         version: saved.covariance.as_ref().map_or(1, version),
         columns: model.columns().to_vec(),
@@ -175,141 +175,152 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         outputs: model.output_names.clone(),
         link: model.link,
         classes: model.classes.clone(),
-        card: model.card.clone(),
+        card: model.model_card.clone(),
         groups: saved.groups.as_ref().map(|groups| {
             let group = |p: &crate::table::Player| Group { name: p.name.clone(), columns: names(&p.columns) };
             groups.players().iter().map(group).collect()
         }),
         posterior: saved.covariance.as_ref().map(|covariance| PosteriorRecord {
-            prior: covariance.prior,
+            prior: covariance.prior_scale,
             scale: covariance.scale.clone(),
-            mirror: covariance.mirror.clone(),
-            jitter: covariance.known.iter().map(jitter).collect(),
+            mirror: covariance.skew_swap.clone(),
+            jitter: covariance.reduction.iter().map(jitter).collect(),
         }),
-        sha256: Some(UNKNOWN.into()),
+        sha256: Some(CHECKSUM_PLACEHOLDER.into()),
     };
     let text = serde_json::to_string(&record).map_err(|e| Error::Format { problem: e.to_string() })?;
-    let (n, d, m) = (model.points.rows(), model.points.width(), model.outputs());
-    let points = (0..n).flat_map(|i| (0..d).map(move |j| (i, j))).map(|(i, j)| model.points.get(i, j));
+    let (n, d, m) = (model.support_points.rows(), model.support_points.width(), model.outputs());
+    let points =
+        (0..n).flat_map(|i| (0..d).map(move |j| (i, j))).map(|(i, j)| model.support_points.get(i, j));
     let mut arrays = vec![
-        ("points".to_string(), Array::new(vec![n, d], points)),
-        ("coef".into(), Array::new(vec![n, m], model.coef.data().iter().copied())),
-        ("intercept".into(), Array::new(vec![m], model.intercept.iter().copied())),
+        ("points".to_string(), NamedArray::new(vec![n, d], points)),
+        ("coef".into(), NamedArray::new(vec![n, m], model.coef.data().iter().copied())),
+        ("intercept".into(), NamedArray::new(vec![m], model.intercept.iter().copied())),
     ];
-    for (k, known) in saved.covariance.iter().flat_map(|covariance| covariance.known.iter().enumerate()) {
+    for (k, known) in saved.covariance.iter().flat_map(|covariance| covariance.reduction.iter().enumerate()) {
         arrays.extend(
-            known_arrays(known).into_iter().map(|(name, array)| (format!("posterior.{k}.{name}"), array)),
+            reduction_arrays(known).into_iter().map(|(name, array)| (format!("posterior.{k}.{name}"), array)),
         );
     }
     let parts = arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), array.bytes.as_slice()));
-    let text = text.replacen(UNKNOWN, &checksum(&text, parts), 1);
+    let text = text.replacen(CHECKSUM_PLACEHOLDER, &checksum(&text, parts), 1);
     safetensors::serialize(arrays, Some(HashMap::from([("riesz".to_string(), text)])))
         .map_err(|e| Error::Format { problem: format!("the model cannot be written: {e}") })
 }
 
 /// The first version that knows such a posterior.
-fn version(covariance: &Covariance) -> u64 {
-    let of = |known: &Known| match known {
-        Known::Refits { of: Refitted::Landmarks, .. } => 5,
-        Known::Sums { .. } => 4,
-        Known::Refits { .. } => 3,
+fn version(covariance: &PosteriorCovariance) -> u64 {
+    let of = |known: &VarianceReduction| match known {
+        VarianceReduction::RefitDifferences { of: Refitted::LandmarkDoubling, .. } => 5,
+        VarianceReduction::ThroughOperator { .. } => 4,
+        VarianceReduction::RefitDifferences { .. } => 3,
         _ => 2,
     };
-    let oldest = if covariance.mirror.is_some() { 3 } else { 2 };
-    covariance.known.iter().map(of).fold(oldest, u64::max)
+    let oldest = if covariance.skew_swap.is_some() { 3 } else { 2 };
+    covariance.reduction.iter().map(of).fold(oldest, u64::max)
 }
 
-fn jitter(known: &Known) -> f64 {
-    if let Known::Inverse { factor, .. } = known { factor.jitter } else { 0.0 }
+fn jitter(known: &VarianceReduction) -> f64 {
+    if let VarianceReduction::CholeskyInverse { factor, .. } = known { factor.jitter } else { 0.0 }
 }
 
-fn known_arrays(known: &Known) -> Vec<(&'static str, Array)> {
+fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)> {
     match known {
-        Known::Inverse { operator, factor } => {
-            let mut arrays = vec![("factor", Array::list(factor.packed()))];
+        VarianceReduction::CholeskyInverse { operator, factor } => {
+            let mut arrays = vec![("factor", NamedArray::list(factor.packed()))];
             arrays.extend(operator.iter().flat_map(sparse_arrays));
             arrays
         }
-        Known::Sums { operator, half } => {
-            let mut arrays =
-                vec![("low_rank", Array::new(vec![half.rows(), half.cols()], half.data().iter().copied()))];
+        VarianceReduction::ThroughOperator { operator, half } => {
+            let mut arrays = vec![(
+                "low_rank",
+                NamedArray::new(vec![half.rows(), half.cols()], half.data().iter().copied()),
+            )];
             arrays.extend(sparse_arrays(operator));
             arrays
         }
-        Known::Refits { coef, intercept, of } => {
+        VarianceReduction::RefitDifferences { coef, intercept, of } => {
             let mut arrays = vec![
-                ("refits", Array::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
-                ("refits_intercept", Array::list(intercept.iter().copied())),
+                ("refits", NamedArray::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
+                ("refits_intercept", NamedArray::list(intercept.iter().copied())),
             ];
             match *of {
-                Refitted::Drawn { seed } => arrays.push(("refits_seed", Array::words(std::iter::once(seed)))),
-                Refitted::Landmarks => arrays.push(("refits_landmarks", Array::words(std::iter::once(1)))),
-                Refitted::LeftOut => {}
+                Refitted::Drawn { seed } => {
+                    arrays.push(("refits_seed", NamedArray::words(std::iter::once(seed))))
+                }
+                Refitted::LandmarkDoubling => {
+                    arrays.push(("refits_landmarks", NamedArray::words(std::iter::once(1))))
+                }
+                Refitted::Jackknife => {}
             }
             arrays
         }
-        Known::LowRank(f) => {
-            vec![("low_rank", Array::new(vec![f.rows(), f.cols()], f.data().iter().copied()))]
+        VarianceReduction::LowRank(f) => {
+            vec![("low_rank", NamedArray::new(vec![f.rows(), f.cols()], f.data().iter().copied()))]
         }
-        Known::Dense(q) => {
-            vec![("dense", Array::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied())))]
+        VarianceReduction::Dense(q) => {
+            vec![("dense", NamedArray::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied())))]
         }
     }
 }
 
-fn sparse_arrays(matrix: &Sparse) -> [(&'static str, Array); 3] {
-    let (starts, places, weights) = matrix.parts();
-    let weights = Array::list(weights.iter().copied());
-    [("starts", Array::places(starts)), ("places", Array::places(places)), ("weights", weights)]
+fn sparse_arrays(matrix: &Sparse) -> [(&'static str, NamedArray); 3] {
+    let (starts, places, weights) = matrix.raw_parts();
+    let weights = NamedArray::list(weights.iter().copied());
+    [("starts", NamedArray::places(starts)), ("places", NamedArray::places(places)), ("weights", weights)]
 }
 
 /// The k-th matrix Q of a posterior over n points.
-fn read_known(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Result<Known> {
+fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Result<VarianceReduction> {
     let named = |part: &str| format!("posterior.{k}.{part}");
     let there = |part: &str| tensors.tensor(&named(part)).is_ok();
     let operator = if there("starts") {
         let places = |part: &str| -> Result<Vec<usize>> {
-            let (_, cells) = cells(tensors, &named(part), Dtype::U64, &[None])?;
+            let (_, cells) = read_u64_cells(tensors, &named(part), Dtype::U64, &[None])?;
             Ok(cells.iter().map(|b| u64::from_le_bytes(*b) as usize).collect())
         };
-        let weights = numbers(tensors, &named("weights"), &[None])?.1;
+        let weights = read_f64_array(tensors, &named("weights"), &[None])?.1;
         Some(Sparse::new(n, places("starts")?, places("places")?, weights).map_err(damaged)?)
     } else {
         None
     };
     if there("low_rank") {
         let expected = operator.as_ref().map_or(n, Sparse::cols);
-        let (rows, data) = numbers(tensors, &named("low_rank"), &[Some(expected), None])?;
+        let (rows, data) = read_f64_array(tensors, &named("low_rank"), &[Some(expected), None])?;
         if let Some(operator) = operator {
             let half = Matrix::from_row_major(expected, data.len() / expected.max(1), data);
-            return Ok(Known::Sums { operator, half });
+            return Ok(VarianceReduction::ThroughOperator { operator, half });
         }
-        return Ok(Known::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
+        return Ok(VarianceReduction::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
     }
     if there("refits") {
-        let (draws, intercept) = numbers(tensors, &named("refits_intercept"), &[None])?;
-        let (rows, data) = numbers(tensors, &named("refits"), &[Some(n), Some(draws)])?;
+        let (draws, intercept) = read_f64_array(tensors, &named("refits_intercept"), &[None])?;
+        let (rows, data) = read_f64_array(tensors, &named("refits"), &[Some(n), Some(draws)])?;
         let of = if there("refits_seed") {
-            let (_, seed) = cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
+            let (_, seed) = read_u64_cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
             Refitted::Drawn { seed: seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)) }
         } else if there("refits_landmarks") {
-            Refitted::Landmarks
+            Refitted::LandmarkDoubling
         } else {
-            Refitted::LeftOut
+            Refitted::Jackknife
         };
-        return Ok(Known::Refits { coef: Matrix::from_row_major(rows, draws, data), intercept, of });
+        return Ok(VarianceReduction::RefitDifferences {
+            coef: Matrix::from_row_major(rows, draws, data),
+            intercept,
+            of,
+        });
     }
     if there("dense") {
-        let packed = numbers(tensors, &named("dense"), &[triangle(n)])?.1;
+        let packed = read_f64_array(tensors, &named("dense"), &[triangle(n)])?.1;
         let at = |i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
         let data = (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| at(i, j)).collect();
-        return Ok(Known::Dense(Matrix::from_row_major(n, n, data)));
+        return Ok(VarianceReduction::Dense(Matrix::from_row_major(n, n, data)));
     }
     let size = operator.as_ref().map_or(n, Sparse::cols);
-    let packed = numbers(tensors, &named("factor"), &[triangle(size)])?.1;
+    let packed = read_f64_array(tensors, &named("factor"), &[triangle(size)])?.1;
     let factor = Cholesky::from_packed(size, &packed, jitter)
         .ok_or_else(|| damaged(format!("its array '{}' is no Cholesky factor", named("factor"))))?;
-    Ok(Known::Inverse { operator, factor })
+    Ok(VarianceReduction::CholeskyInverse { operator, factor })
 }
 
 /// The numbers on and below the diagonal of an n × n matrix; more than any file has if they cannot be
@@ -321,7 +332,8 @@ fn triangle(n: usize) -> Option<usize> {
 /// Reads what [`to_bytes`] wrote, from anyone.
 ///
 /// # Errors
-/// [`Error::Format`] for anything else, and as [`Expansion::validate`] for contents that are not a model.
+/// [`Error::Format`] for anything else, and as [`KernelExpansion::validate`] for contents that are not a
+/// model.
 pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
     let text = header
@@ -329,14 +341,14 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
         .as_ref()
         .and_then(|map| map.get("riesz"))
         .ok_or_else(|| damaged("it is a safetensors file without a riesz record"))?;
-    let tag: Tag = serde_json::from_str(text).map_err(damaged)?;
+    let tag: FormatTag = serde_json::from_str(text).map_err(damaged)?;
     super::check_tag(&tag.format, tag.version, FORMAT, VERSION, "model")?;
-    let record: Record = serde_json::from_str(text).map_err(damaged)?;
+    let record: ModelRecord = serde_json::from_str(text).map_err(damaged)?;
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
     if let Some(written) = &record.sha256 {
         let views = tensors.tensors();
         let parts = views.iter().map(|(name, view)| (name.as_str(), view.shape(), view.data()));
-        if checksum(&text.replacen(written, UNKNOWN, 1), parts) != *written {
+        if checksum(&text.replacen(written, CHECKSUM_PLACEHOLDER, 1), parts) != *written {
             return Err(Error::Format {
                 problem: "the file is damaged: its contents are not those whose checksum was written with \
                           them; copy it again from where it came from, or fit the model again"
@@ -345,19 +357,19 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
         }
     }
     let (m, d) = (record.outputs.len(), record.columns.len());
-    let intercept = numbers(&tensors, "intercept", &[Some(m)])?.1;
-    let (n, rows) = numbers(&tensors, "points", &[None, Some(d)])?;
-    let coef = numbers(&tensors, "coef", &[Some(n), Some(m)])?.1;
+    let intercept = read_f64_array(&tensors, "intercept", &[Some(m)])?.1;
+    let (n, rows) = read_f64_array(&tensors, "points", &[None, Some(d)])?;
+    let coef = read_f64_array(&tensors, "coef", &[Some(n), Some(m)])?.1;
     let columns = (0..d).flat_map(|j| (0..n).map(move |i| (i, j))).map(|(i, j)| rows[i * d + j]).collect();
-    let model = Expansion {
-        points: Table::from_column_major(record.columns, n, columns)?,
+    let model = KernelExpansion {
+        support_points: Table::from_column_major(record.columns, n, columns)?,
         kernel: record.kernel,
         coef: Matrix::from_row_major(n, m, coef),
         intercept,
         output_names: record.outputs,
         link: record.link,
         classes: record.classes,
-        card: record.card,
+        model_card: record.card,
     };
     model.validate()?;
     distinct(&model.output_names)?;
@@ -366,14 +378,19 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
         None => None,
         Some(groups) => {
             let named: Vec<(String, Vec<String>)> = groups.into_iter().map(|g| (g.name, g.columns)).collect();
-            Some(Groups::named(model.columns(), &named)?)
+            Some(Players::named(model.columns(), &named)?)
         }
     };
     let covariance = match record.posterior {
         None => None,
         Some(PosteriorRecord { prior, scale, jitter, mirror }) => {
-            let known = jitter.iter().enumerate().map(|(k, jitter)| read_known(&tensors, k, *jitter, n));
-            let covariance = Covariance { prior, mirror, known: known.collect::<Result<_>>()?, scale };
+            let known = jitter.iter().enumerate().map(|(k, jitter)| read_reduction(&tensors, k, *jitter, n));
+            let covariance = PosteriorCovariance {
+                prior_scale: prior,
+                skew_swap: mirror,
+                reduction: known.collect::<Result<_>>()?,
+                scale,
+            };
             Posterior::new(&model, &covariance)?;
             Some(covariance)
         }
@@ -391,14 +408,18 @@ fn distinct(names: &[String]) -> Result<()> {
 }
 
 /// The array `name`, which must be F64 with the given sizes (`None`: any), and its first size.
-fn numbers(tensors: &SafeTensors<'_>, name: &str, shape: &[Option<usize>]) -> Result<(usize, Vec<f64>)> {
-    let (size, cells) = cells(tensors, name, Dtype::F64, shape)?;
+fn read_f64_array(
+    tensors: &SafeTensors<'_>,
+    name: &str,
+    shape: &[Option<usize>],
+) -> Result<(usize, Vec<f64>)> {
+    let (size, cells) = read_u64_cells(tensors, name, Dtype::F64, shape)?;
     Ok((size, cells.iter().map(|b| f64::from_le_bytes(*b)).collect()))
 }
 
 /// The cells of eight bytes of the array `name`, which must be of the given kind and sizes, and its first
 /// size.
-fn cells<'t>(
+fn read_u64_cells<'t>(
     tensors: &SafeTensors<'t>,
     name: &str,
     kind: Dtype,
@@ -441,9 +462,9 @@ mod tests {
         let kernel = Kernel::gaussian(&[1.0, 0.3]) * Categorical { columns: [2], similarity: 0.5 }.into()
             + 0.5 * Kernel::from(linear);
         let coef = Matrix::from_row_major(2, 1, vec![0.25, -1.5]);
-        let mut model = Expansion::new(kernel, points, coef, vec![3.0]).unwrap();
-        model.card.push(Fact::new("model", "example"));
-        let groups = Groups::named(model.columns(), &[("g", vec!["x", "c"])]).unwrap();
+        let mut model = KernelExpansion::new(kernel, points, coef, vec![3.0]).unwrap();
+        model.model_card.push(Fact::new("model", "example"));
+        let groups = Players::named(model.columns(), &[("g", vec!["x", "c"])]).unwrap();
         SavedModel { model, covariance: None, groups: Some(groups) }
     }
 
@@ -458,13 +479,17 @@ mod tests {
         let factor = |jitter: f64| Cholesky::from_packed(2, &[1.5, -0.25, 2.0], jitter).unwrap();
         let operator = Sparse::from_columns(2, [vec![(0, 0.5), (1, 0.5)], vec![(1, 3.0)]]).unwrap();
         let known = vec![
-            Known::Inverse { operator: None, factor: factor(1e-9) },
-            Known::Inverse { operator: Some(operator), factor: factor(0.0) },
-            Known::LowRank(Matrix::column_vector(vec![0.25, -0.5])),
-            Known::Dense(square),
+            VarianceReduction::CholeskyInverse { operator: None, factor: factor(1e-9) },
+            VarianceReduction::CholeskyInverse { operator: Some(operator), factor: factor(0.0) },
+            VarianceReduction::LowRank(Matrix::column_vector(vec![0.25, -0.5])),
+            VarianceReduction::Dense(square),
         ];
-        saved.covariance =
-            Some(Covariance { prior: 1.0, mirror: None, known, scale: vec![1.0, 2.0, 1.0, 0.5] });
+        saved.covariance = Some(PosteriorCovariance {
+            prior_scale: 1.0,
+            skew_swap: None,
+            reduction: known,
+            scale: vec![1.0, 2.0, 1.0, 0.5],
+        });
         saved
     }
 
@@ -488,7 +513,7 @@ mod tests {
             Posterior::new(&saved.model, &covariance).unwrap(),
             Posterior::new(&read.model, &again).unwrap(),
         );
-        let functionals = before.at(&saved.model.points).unwrap();
+        let functionals = before.functionals_at(&saved.model.support_points).unwrap();
         assert_eq!(before.covariance(&functionals), after.covariance(&functionals));
     }
 
@@ -506,7 +531,7 @@ mod tests {
         for saved in [example(), with_posterior()] {
             let bytes = to_bytes(&saved).unwrap();
             let arrays = |saved: &SavedModel| {
-                let known = saved.covariance.iter().flat_map(|c| &c.known).flat_map(known_arrays);
+                let known = saved.covariance.iter().flat_map(|c| &c.reduction).flat_map(reduction_arrays);
                 known.map(|(name, array)| (name, array.bytes)).collect::<Vec<_>>()
             };
             for at in 0..bytes.len() {
@@ -519,8 +544,9 @@ mod tests {
                         read.covariance.is_some() == saved.covariance.is_some()
                             && arrays(&read) == arrays(&saved)
                     );
-                    let rest =
-                        |saved: &SavedModel| saved.covariance.as_ref().map(|c| (c.prior, c.scale.clone()));
+                    let rest = |saved: &SavedModel| {
+                        saved.covariance.as_ref().map(|c| (c.prior_scale, c.scale.clone()))
+                    };
                     assert_eq!(rest(&read), rest(&saved), "byte {at}");
                 }
             }
@@ -547,21 +573,32 @@ mod tests {
     #[test]
     fn refits_are_kept() {
         let mut saved = example();
-        let kinds =
-            [(Refitted::Drawn { seed: u64::MAX }, 3), (Refitted::LeftOut, 3), (Refitted::Landmarks, 5)];
+        let kinds = [
+            (Refitted::Drawn { seed: u64::MAX }, 3),
+            (Refitted::Jackknife, 3),
+            (Refitted::LandmarkDoubling, 5),
+        ];
         for (of, version) in kinds {
             let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
-            let known = vec![Known::Refits { coef, intercept: vec![0.0, 0.5, -0.5], of }];
-            saved.covariance = Some(Covariance { prior: 0.0, mirror: None, known, scale: vec![1.0] });
+            let known =
+                vec![VarianceReduction::RefitDifferences { coef, intercept: vec![0.0, 0.5, -0.5], of }];
+            saved.covariance = Some(PosteriorCovariance {
+                prior_scale: 0.0,
+                skew_swap: None,
+                reduction: known,
+                scale: vec![1.0],
+            });
             let bytes = to_bytes(&saved).unwrap();
             assert!(String::from_utf8_lossy(&bytes).contains(&format!("version\\\":{version}")));
             let again = from_bytes(&bytes).unwrap();
             assert_eq!(bytes, to_bytes(&again).unwrap());
             let covariance = again.covariance.unwrap();
-            let Known::Refits { of: found, .. } = covariance.known[0] else { panic!() };
+            let VarianceReduction::RefitDifferences { of: found, .. } = covariance.reduction[0] else {
+                panic!()
+            };
             assert_eq!(found, of);
         }
-        saved.covariance.as_mut().unwrap().prior = 1.0;
+        saved.covariance.as_mut().unwrap().prior_scale = 1.0;
         assert!(to_bytes(&saved).unwrap_err().to_string().contains("no prior"));
     }
 
@@ -577,23 +614,29 @@ mod tests {
         assert!(patched("[\\\"a\\\",\\\"b\\\"]", "[\\\"a\\\"      ]").contains("not seen"));
         assert!(from_bytes(b"").is_err());
         assert!(from_bytes(b"svm_type c_svc").is_err());
-        let refused = |change: &dyn Fn(&mut Covariance)| {
+        let refused = |change: &dyn Fn(&mut PosteriorCovariance)| {
             let mut saved = with_posterior();
             change(saved.covariance.as_mut().unwrap());
             to_bytes(&saved).unwrap_err().to_string()
         };
         assert!(refused(&|c| c.scale.truncate(2)).contains("the list of scales of a posterior has 2"));
-        assert!(refused(&|c| c.known.truncate(2)).contains("one an output, or one"));
-        assert!(refused(&|c| c.prior = f64::NAN).contains("not negative"));
-        assert!(refused(&|c| c.known[2] = Known::Dense(Matrix::zeros(3, 3))).contains("one a support point"));
+        assert!(refused(&|c| c.reduction.truncate(2)).contains("one an output, or one"));
+        assert!(refused(&|c| c.prior_scale = f64::NAN).contains("not negative"));
         assert!(
-            refused(&|c| c.known[2] = Known::LowRank(Matrix::column_vector(vec![f64::NAN; 2])))
-                .contains("finite")
+            refused(&|c| c.reduction[2] = VarianceReduction::Dense(Matrix::zeros(3, 3)))
+                .contains("one a support point")
+        );
+        assert!(
+            refused(
+                &|c| c.reduction[2] = VarianceReduction::LowRank(Matrix::column_vector(vec![f64::NAN; 2]))
+            )
+            .contains("finite")
         );
     }
 
     fn finite(saved: &SavedModel) -> bool {
-        saved.model.validate().is_ok() && saved.model.points.column_major().iter().all(|v| v.is_finite())
+        saved.model.validate().is_ok()
+            && saved.model.support_points.column_major().iter().all(|v| v.is_finite())
     }
 
     proptest! {
@@ -610,7 +653,7 @@ mod tests {
                 if let Some(covariance) = &saved.covariance {
                     let posterior = Posterior::new(&saved.model, covariance).unwrap();
                     // Absurd numbers overflow, which is an error; nothing panics.
-                    let _ = posterior.sd(&saved.model.points);
+                    let _ = posterior.sd(&saved.model.support_points);
                 }
             }
         }

@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::embedding::{Conditioning, normalised};
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::kernel::Columns;
-use crate::kernel::products::PlayerProduct;
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel_model::KernelExpansion;
 use crate::simd::Isa;
 use crate::table::{Column, Table};
 
@@ -43,7 +43,7 @@ impl From<Table> for Background {
 /// Where the distribution of absent features given the present ones comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Conditional {
+pub enum ConditionalModel {
     /// A conditional mean embedding (RKHS-SHAP): the reference rows, weighted.
     Embedding(Conditioning),
     /// For functions: draws from a normal distribution with the reference's mean and covariance, given the
@@ -60,7 +60,7 @@ pub enum Conditional {
     },
 }
 
-impl From<Conditioning> for Conditional {
+impl From<Conditioning> for ConditionalModel {
     fn from(conditioning: Conditioning) -> Self {
         Self::Embedding(conditioning)
     }
@@ -99,7 +99,7 @@ pub enum Game {
         /// The rows from which conditional distributions are learnt.
         reference: Background,
         /// How they are learnt.
-        conditional: Conditional,
+        conditional: ConditionalModel,
     },
     /// Parts of a row are independent of each other, such as the left and the right item of a duel: the
     /// interventional game whose background is all combinations of the parts' background rows, at the cost of
@@ -117,9 +117,9 @@ pub enum Game {
 impl Game {
     /// The observational game that learns from the model's own support points, with a ridge chosen by
     /// cross-validation.
-    pub fn observational(model: &Expansion) -> Self {
+    pub fn observational(model: &KernelExpansion) -> Self {
         Self::Observational {
-            reference: model.points.clone().into(),
+            reference: model.support_points.clone().into(),
             conditional: Conditioning::default().into(),
         }
     }
@@ -166,15 +166,15 @@ impl Game {
             Self::MarginalProduct { .. } => {
                 format!("each absent feature is averaged out on its own over {rows} background rows")
             }
-            Self::Observational { conditional: Conditional::Embedding(_), .. } => format!(
+            Self::Observational { conditional: ConditionalModel::Embedding(_), .. } => format!(
                 "absent features follow their distribution given the present ones, learnt from {rows} \
                  reference rows"
             ),
-            Self::Observational { conditional: Conditional::Gaussian { draws }, .. } => format!(
+            Self::Observational { conditional: ConditionalModel::Gaussian { draws }, .. } => format!(
                 "absent features are {draws} draws from a normal distribution given the present ones, with \
                  mean and covariance of {rows} rows"
             ),
-            Self::Observational { conditional: Conditional::Copula { draws }, .. } => format!(
+            Self::Observational { conditional: ConditionalModel::Copula { draws }, .. } => format!(
                 "absent features are {draws} draws from a Gaussian copula given the present ones, with \
                  ranks and correlations of {rows} rows"
             ),
@@ -209,19 +209,25 @@ impl Game {
                      baseline and the observational game",
                 ))
             }
-            Self::Baseline { point } => Ok(one_row(point)?.into()),
+            Self::Baseline { point } => Ok(baseline_row(point)?.into()),
             Self::Interventional { background } => Ok(background.clone()),
             Self::Observational { reference, .. } => Ok(reference.clone()),
         }
     }
 
     /// The absent side of a product game, with rows matched to the model's columns.
-    pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<Absent> {
+    pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<AbsentSide> {
         match self {
-            Self::Functional => Ok(Absent::Ones),
-            Self::Baseline { point } => Ok(Absent::Rows(Reference::new(&one_row(point)?.into(), columns)?)),
-            Self::Interventional { background } => Ok(Absent::Rows(Reference::new(background, columns)?)),
-            Self::MarginalProduct { background } => Ok(Absent::Means(Reference::new(background, columns)?)),
+            Self::Functional => Ok(AbsentSide::Ones),
+            Self::Baseline { point } => {
+                Ok(AbsentSide::Rows(ReferenceRows::new(&baseline_row(point)?.into(), columns)?))
+            }
+            Self::Interventional { background } => {
+                Ok(AbsentSide::Rows(ReferenceRows::new(background, columns)?))
+            }
+            Self::MarginalProduct { background } => {
+                Ok(AbsentSide::Means(ReferenceRows::new(background, columns)?))
+            }
             Self::Observational { .. } | Self::Independent { .. } => {
                 Err(Error::parameter("game", self.name(), "it is no product game"))
             }
@@ -230,7 +236,7 @@ impl Game {
 }
 
 /// A baseline, which has one row.
-pub(crate) fn one_row(point: &Table) -> Result<Table> {
+pub(crate) fn baseline_row(point: &Table) -> Result<Table> {
     if point.rows() == 1 {
         return Ok(point.clone());
     }
@@ -247,14 +253,14 @@ pub(crate) fn one_row(point: &Table) -> Result<Table> {
 pub(crate) const TERMS: usize = 16;
 
 /// Reference rows in the model's columns with weights that sum to 1.
-pub(crate) struct Reference {
+pub(crate) struct ReferenceRows {
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) weights: Vec<f64>,
 }
 
-impl Reference {
+impl ReferenceRows {
     pub(crate) fn new(background: &Background, columns: &[Column]) -> Result<Self> {
-        let table = background.rows.conform(columns)?;
+        let table = background.rows.align_to(columns)?;
         let n = table.rows();
         let weights = normalised(background.weights.as_deref(), n, "background")?;
         // Rows of weight 0 cost as much as others and change nothing.
@@ -266,7 +272,7 @@ impl Reference {
     }
 }
 
-impl Reference {
+impl ReferenceRows {
     /// The rows as a table.
     pub(crate) fn table(&self, columns: &[Column]) -> Result<Table> {
         let values = (0..columns.len()).flat_map(|j| self.rows.iter().map(move |row| row[j])).collect();
@@ -275,16 +281,16 @@ impl Reference {
 }
 
 /// The absent side of a product game: one table of factors, or one for each reference row.
-pub(crate) enum Absent {
+pub(crate) enum AbsentSide {
     /// All 1.
     Ones,
     /// The factors at each reference row.
-    Rows(Reference),
+    Rows(ReferenceRows),
     /// Each factor's weighted mean over the reference rows.
-    Means(Reference),
+    Means(ReferenceRows),
 }
 
-impl Absent {
+impl AbsentSide {
     /// The weights of the variants; the game is their weighted mean.
     pub(crate) fn weights(&self) -> &[f64] {
         match self {
@@ -294,7 +300,7 @@ impl Absent {
     }
 
     /// How many roundings the mean takes that each factor is, if it is one.
-    pub(crate) fn averaged(&self) -> Option<usize> {
+    pub(crate) fn mean_roundings(&self) -> Option<usize> {
         match self {
             Self::Means(reference) => Some(TERMS + reference.rows.len().div_ceil(TERMS) + self.normalised()),
             Self::Ones | Self::Rows(_) => None,
@@ -303,7 +309,8 @@ impl Absent {
 
     /// How many roundings the weights of reference rows take, which are divided by their sum.
     pub(crate) fn normalised(&self) -> usize {
-        let (Self::Rows(Reference { weights, .. }) | Self::Means(Reference { weights, .. })) = self else {
+        let (Self::Rows(ReferenceRows { weights, .. }) | Self::Means(ReferenceRows { weights, .. })) = self
+        else {
             return 0;
         };
         let equal = 1.0 / weights.len() as f64;
@@ -311,7 +318,7 @@ impl Absent {
     }
 
     /// The least and the largest number of each of so many columns; `None` without rows.
-    pub(crate) fn reach(&self, width: usize) -> Option<Vec<[f64; 2]>> {
+    pub(crate) fn column_ranges(&self, width: usize) -> Option<Vec<[f64; 2]>> {
         let (Self::Rows(reference) | Self::Means(reference)) = self else { return None };
         let join = |[low, high]: [f64; 2], v: f64| [v.min(low), v.max(high)];
         let column = |j| reference.rows.iter().map(move |row| row[j]);
@@ -329,7 +336,7 @@ impl Absent {
     /// Fills `out` with the absent factors of every factor k of `product` and every row of `u`: k-th factor,
     /// row i at `out[k * u.len() + i]`; or with `sizes` their sizes, to which errors are relative. Nothing to
     /// fill for [`Absent::Ones`].
-    pub(crate) fn fill(
+    pub(crate) fn fill_factors(
         &self,
         isa: Isa,
         product: &PlayerProduct<'_>,

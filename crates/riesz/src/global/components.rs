@@ -13,27 +13,27 @@
 //! M_pj` with `M = E m(X)`: the ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro 2013, of any
 //! product kernel.
 
-use super::marginals::{Atoms, Marginals};
+use super::marginals::{DistinctValues, InputMarginals};
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::game::{Background, TERMS};
 use crate::kernel::Columns;
-use crate::kernel::products::PlayerProduct;
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::posterior::Functionals;
 use crate::simd::Isa;
-use crate::table::{Groups, Player, Table};
+use crate::table::{Player, Players, Table};
 
 /// The components of a model's functional ANOVA.
 ///
 /// ```
 /// use riesz::global::Components;
-/// use riesz::{Background, Expansion, Kernel, Matrix, Table};
+/// use riesz::{Background, KernelExpansion, Kernel, Matrix, Table};
 ///
 /// let rows: Vec<[f64; 2]> = (0..20).map(|i| [f64::from(i % 5), f64::from(i % 4)]).collect();
 /// let x = Table::from_rows(&rows)?;
 /// let coef = Matrix::column_vector((0..20).map(|i| f64::from(i).sin()).collect());
-/// let model = Expansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.5])?;
+/// let model = KernelExpansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.5])?;
 /// let components = Components::new(&model, &Background::from(x.clone()), None)?;
 /// let parts = [vec![], vec![0], vec![1], vec![0, 1]];
 /// let sum: f64 = parts.iter().map(|set| components.at(set, &x).unwrap()[(7, 0)]).sum();
@@ -41,10 +41,10 @@ use crate::table::{Groups, Player, Table};
 /// # Ok::<(), riesz::Error>(())
 /// ```
 pub struct Components<'m> {
-    model: &'m Expansion,
-    groups: Groups,
+    model: &'m KernelExpansion,
+    groups: Players,
     products: Vec<PlayerProduct<'m>>,
-    inputs: Marginals,
+    inputs: InputMarginals,
     /// By product and factor the mean at each support point.
     means: Vec<Vec<Vec<f64>>>,
     /// By product and factor the mean of the mean.
@@ -58,14 +58,14 @@ impl<'m> Components<'m> {
     ///
     /// # Errors
     /// As [`Sensitivity::run`](super::Sensitivity::run).
-    pub fn new(model: &'m Expansion, inputs: &Background, groups: Option<Groups>) -> Result<Self> {
-        let groups = groups.unwrap_or_else(|| Groups::singletons(model.columns()));
+    pub fn new(model: &'m KernelExpansion, inputs: &Background, groups: Option<Players>) -> Result<Self> {
+        let groups = groups.unwrap_or_else(|| Players::singletons(model.columns()));
         let (products, isa) = (model.kernel.products(model.columns(), &groups)?, Isa::detect());
-        let inputs = Marginals::new(inputs, model, &groups)?;
+        let inputs = InputMarginals::new(inputs, model, &groups)?;
         let (mut means, mut whole) = (Vec::new(), Vec::new());
         for product in &products {
             let atoms = |k: usize| &inputs.atoms[product.players[k]];
-            let own = |k: usize| mean(product, k, Columns::of(&model.points, 0), atoms(k), isa);
+            let own = |k: usize| mean(product, k, Columns::of(&model.support_points, 0), atoms(k), isa);
             let all = |k: usize| {
                 let (rows, weights) = (&atoms(k).rows, &atoms(k).weights);
                 let columns = column_major(rows);
@@ -79,7 +79,7 @@ impl<'m> Components<'m> {
         Ok(Self { model, groups, products, inputs, means, whole, isa })
     }
 
-    pub(super) fn model(&self) -> &Expansion {
+    pub(super) fn model(&self) -> &KernelExpansion {
         self.model
     }
 
@@ -92,9 +92,9 @@ impl<'m> Components<'m> {
     /// That of nobody is the mean. Cost O(rows (n + inputs)) a factor.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Parameter`] for a set that is none.
+    /// As [`Table::align_to`]; [`Error::Parameter`] for a set that is none.
     pub fn at(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
-        let functionals = self.columns(set, &rows.conform(self.model.columns())?)?;
+        let functionals = self.columns(set, &rows.align_to(self.model.columns())?)?;
         let mut out = functionals.transpose().matmul(&self.model.coef);
         if set.is_empty() {
             for r in 0..out.rows() {
@@ -116,12 +116,12 @@ impl<'m> Components<'m> {
     /// # Errors
     /// As [`at`](Self::at).
     pub fn functionals(&self, set: &[usize], rows: &Table) -> Result<Functionals> {
-        let rows = rows.conform(self.model.columns())?;
+        let rows = rows.align_to(self.model.columns())?;
         let (columns, count) = (self.columns(set, &rows)?, rows.rows());
         let mut prior = Matrix::zeros(count, count);
         for (at, product) in self.products.iter().enumerate() {
-            let Some(places) = places(product, set) else { continue };
-            let rest = self.rest(at, &places, |k| self.whole[at][k]);
+            let Some(places) = factors_of_players(product, set) else { continue };
+            let rest = self.other_factors_product(at, &places, |k| self.whole[at][k]);
             let mut own = vec![product.scale * rest; count * count];
             for &k in &places {
                 let mean = self.mean_at(product, k, &rows);
@@ -135,7 +135,11 @@ impl<'m> Components<'m> {
             }
             prior.data_mut().iter_mut().zip(own).for_each(|(sum, v)| *sum += v);
         }
-        Ok(Functionals { columns, prior, constants: vec![f64::from(u8::from(set.is_empty())); count] })
+        Ok(Functionals {
+            columns,
+            prior_scale: prior,
+            constants: vec![f64::from(u8::from(set.is_empty())); count],
+        })
     }
 
     /// `ℓ_r k(x_i, ·)`, points × rows.
@@ -145,12 +149,13 @@ impl<'m> Components<'m> {
             let allowed = format!("different numbers of players, ascending, below {p}");
             return Err(Error::parameter("set of players", format!("{set:?}"), allowed));
         }
-        let (n, count) = (self.model.points.rows(), rows.rows());
+        let (n, count) = (self.model.support_points.rows(), rows.rows());
         let mut out = Matrix::zeros(n, count);
         for (at, product) in self.products.iter().enumerate() {
-            let Some(places) = places(product, set) else { continue };
-            let rest: Vec<f64> =
-                (0..n).map(|i| product.scale * self.rest(at, &places, |k| self.means[at][k][i])).collect();
+            let Some(places) = factors_of_players(product, set) else { continue };
+            let rest: Vec<f64> = (0..n)
+                .map(|i| product.scale * self.other_factors_product(at, &places, |k| self.means[at][k][i]))
+                .collect();
             let mut factor = vec![0.0; n];
             for r in 0..count {
                 let mut own = rest.clone();
@@ -158,7 +163,7 @@ impl<'m> Components<'m> {
                     product.factor(
                         self.isa,
                         k,
-                        Columns::of(&self.model.points, 0),
+                        Columns::of(&self.model.support_points, 0),
                         &rows.row(r),
                         &mut factor,
                     );
@@ -172,7 +177,7 @@ impl<'m> Components<'m> {
     }
 
     /// The product over the factors of others.
-    fn rest(&self, at: usize, places: &[usize], of: impl Fn(usize) -> f64) -> f64 {
+    fn other_factors_product(&self, at: usize, places: &[usize], of: impl Fn(usize) -> f64) -> f64 {
         (0..self.products[at].players.len()).filter(|k| !places.contains(k)).map(of).product()
     }
 
@@ -184,7 +189,7 @@ impl<'m> Components<'m> {
 
 /// Which factors of a product are those of the players in a set; `None` if one of them has none there: it is
 /// 1, less its mean 0.
-fn places(product: &PlayerProduct<'_>, set: &[usize]) -> Option<Vec<usize>> {
+fn factors_of_players(product: &PlayerProduct<'_>, set: &[usize]) -> Option<Vec<usize>> {
     set.iter().map(|player| product.players.iter().position(|own| own == player)).collect()
 }
 
@@ -192,7 +197,7 @@ fn column_major(rows: &[Vec<f64>]) -> Vec<f64> {
     (0..rows[0].len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect()
 }
 
-fn mean(product: &PlayerProduct<'_>, k: usize, u: Columns<'_>, atoms: &Atoms, isa: Isa) -> Vec<f64> {
+fn mean(product: &PlayerProduct<'_>, k: usize, u: Columns<'_>, atoms: &DistinctValues, isa: Isa) -> Vec<f64> {
     let (mut out, mut factor) = (vec![0.0; u.len()], vec![0.0; u.len()]);
     for (rows, weights) in atoms.rows.chunks(TERMS).zip(atoms.weights.chunks(TERMS)) {
         let mut some = vec![0.0; u.len()];

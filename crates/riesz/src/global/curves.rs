@@ -7,8 +7,8 @@ use crate::posterior::Posterior;
 use crate::table::{ColumnKind, Table};
 
 /// Places along a column that stands alone, and along each of two.
-const ALONG: usize = 101;
-const EITHER: usize = 41;
+const CURVE_POINTS: usize = 101;
+const SURFACE_POINTS: usize = 41;
 
 /// Rows of which posterior variances are found together.
 const TOGETHER: usize = 256;
@@ -72,8 +72,13 @@ impl Components<'_> {
     /// # Errors
     /// As [`at`](Self::at); [`Error::Parameter`] for players of no column, or of more than two together;
     /// [`Error::TooFew`] for a table without rows.
-    pub fn along(&self, set: &[usize], table: &Table, posterior: Option<&Posterior<'_>>) -> Result<Curve> {
-        let table = table.conform(self.model().columns())?;
+    pub fn curve_along(
+        &self,
+        set: &[usize],
+        table: &Table,
+        posterior: Option<&Posterior<'_>>,
+    ) -> Result<Curve> {
+        let table = table.align_to(self.model().columns())?;
         let players = set.iter().filter_map(|&j| self.players().get(j));
         let columns: Vec<usize> = players.flat_map(|player| player.columns.iter().copied()).collect();
         if columns.is_empty() || columns.len() > 2 {
@@ -86,7 +91,7 @@ impl Components<'_> {
         if table.rows() == 0 {
             return Err(Error::TooFew { what: "the table".into(), needed: 1, unit: "row is" });
         }
-        let most = if columns.len() == 1 { ALONG } else { EITHER };
+        let most = if columns.len() == 1 { CURVE_POINTS } else { SURFACE_POINTS };
         let axes: Vec<Axis> = columns.iter().map(|&j| Axis::new(&table, j, most)).collect();
         let count: usize = axes.iter().map(|axis| axis.at.len()).product();
         let mut values = Vec::with_capacity(count * table.width());

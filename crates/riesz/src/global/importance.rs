@@ -64,11 +64,11 @@ impl Explanation {
     /// rows).
     ///
     /// ```
-    /// use riesz::{Explainer, Expansion, Kernel, Matrix, Table};
+    /// use riesz::{Explainer, KernelExpansion, Kernel, Matrix, Table};
     ///
     /// let x = Table::from_rows(&(0..30).map(|i| [f64::from(i % 7), f64::from(i % 5) / 9.0]).collect::<Vec<_>>())?;
     /// let coef = Matrix::column_vector((0..30).map(|i| f64::from(i).cos()).collect());
-    /// let model = Expansion::new(Kernel::gaussian(&[3.0, 3.0]), x.clone(), coef, vec![0.0])?;
+    /// let model = KernelExpansion::new(Kernel::gaussian(&[3.0, 3.0]), x.clone(), coef, vec![0.0])?;
     /// let importance = Explainer::interventional(&model, &x)?.explain(&x)?.importance(0);
     /// assert_eq!(importance.order, [0, 1]);
     /// let (errors, sure) = (importance.std_error.unwrap(), importance.in_order.unwrap());

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use crate::control::RunControl;
 use crate::error::Result;
-use crate::expansion::Expansion;
-use crate::game::{Background, Reference, TERMS};
+use crate::game::{Background, ReferenceRows, TERMS};
 use crate::kernel::Columns;
-use crate::kernel::products::PlayerProduct;
-use crate::kernel::rounding::{Precision, Reach};
-use crate::linalg::sequential::add_outer_product;
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel::rounding_bounds::{ColumnRanges, RoundingBound};
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::small_dense::add_outer_product;
 use crate::simd::{Isa, LANES};
-use crate::stop::Watch;
-use crate::table::{Groups, Table};
+use crate::table::{Players, Table};
 
 /// Support points of a panel.
 pub(super) const TILE: usize = 32;
@@ -23,7 +23,7 @@ pub(super) const TILE: usize = 32;
 const TOGETHER: usize = 64;
 
 /// What one player's columns can be.
-pub(super) struct Atoms {
+pub(super) struct DistinctValues {
     /// Whole rows, of which the player's columns count.
     pub(super) rows: Vec<Vec<f64>>,
     /// Their probabilities.
@@ -31,26 +31,26 @@ pub(super) struct Atoms {
 }
 
 /// The distribution of inputs whose players are independent, each as in a table's rows.
-pub(super) struct Marginals {
+pub(super) struct InputMarginals {
     /// By player.
-    pub(super) atoms: Vec<Atoms>,
+    pub(super) atoms: Vec<DistinctValues>,
     /// The least and the largest number of each column.
     pub(super) reach: Vec<[f64; 2]>,
     /// How many roundings a probability takes.
     pub(super) roundings: usize,
 }
 
-impl Marginals {
+impl InputMarginals {
     /// Rows that are alike in a player's columns are one.
-    pub(super) fn new(inputs: &Background, model: &Expansion, groups: &Groups) -> Result<Self> {
-        let reference = Reference::new(inputs, model.columns())?;
+    pub(super) fn new(inputs: &Background, model: &KernelExpansion, groups: &Players) -> Result<Self> {
+        let reference = ReferenceRows::new(inputs, model.columns())?;
         let table: Table = reference.table(model.columns())?;
         let count = reference.rows.len() as f64;
         let weight = |i: usize| if inputs.weights.is_some() { reference.weights[i] } else { 1.0 };
         let total = if inputs.weights.is_some() { 1.0 } else { count };
         let of = |columns: &[usize]| {
             let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
-            let mut atoms = Atoms { rows: Vec::new(), weights: Vec::new() };
+            let mut atoms = DistinctValues { rows: Vec::new(), weights: Vec::new() };
             for (i, row) in reference.rows.iter().enumerate() {
                 // 0 and -0 are one number.
                 let key = columns.iter().map(|&j| (row[j] + 0.0).to_bits()).collect();
@@ -66,12 +66,12 @@ impl Marginals {
         };
         let roundings = if inputs.weights.is_some() { 3 + 2 * reference.rows.len() } else { 1 };
         let atoms = groups.players().iter().map(|player| of(&player.columns)).collect();
-        Ok(Self { atoms, reach: Reach::of(Columns::of(&table, 0), table.width()), roundings })
+        Ok(Self { atoms, reach: ColumnRanges::of(Columns::of(&table, 0), table.width()), roundings })
     }
 }
 
 /// Factors of one product for some support points.
-pub(super) struct Panel {
+pub(super) struct FactorPanel {
     /// By factor, point by point for each value of the player (points vary fastest): factors times the root
     /// of the value's probability.
     factors: Vec<Vec<f64>>,
@@ -81,7 +81,7 @@ pub(super) struct Panel {
     pub(super) sizes: Vec<[f64; TILE]>,
 }
 
-impl Panel {
+impl FactorPanel {
     /// `out += Σ_b π_b k(x_i, b) k(x_c, b)` for factor k of this product and factor l of another one, which
     /// are of the same player; i varies slowest, and is a point of this panel.
     pub(super) fn products(&self, k: usize, other: &Self, l: usize, out: &mut [f64]) {
@@ -97,10 +97,10 @@ impl Panel {
 }
 
 /// A product's factors at all support points.
-pub(super) struct Factors {
-    pub(super) panels: Vec<Panel>,
+pub(super) struct FactorTable {
+    pub(super) panels: Vec<FactorPanel>,
     /// Those of each factor, and of all together.
-    pub(super) precision: (Vec<Precision>, Precision),
+    pub(super) precision: (Vec<RoundingBound>, RoundingBound),
     /// By factor, how many roundings means of it take, and means of its products, besides those of the
     /// factors.
     pub(super) roundings: Vec<usize>,
@@ -110,29 +110,32 @@ pub(super) struct Factors {
     pub(super) bounded: bool,
 }
 
-impl Factors {
+impl FactorTable {
     /// Cost and memory O(points · values) a factor.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn new(
         product: &PlayerProduct<'_>,
-        model: &Expansion,
-        inputs: &Marginals,
+        model: &KernelExpansion,
+        inputs: &InputMarginals,
         isa: Isa,
-        watch: Watch<'_>,
+        watch: RunControl<'_>,
     ) -> Result<Self> {
-        let (n, d) = (model.points.rows(), model.points.width());
-        let reach = Reach { u: Reach::of(Columns::of(&model.points, 0), d), v: inputs.reach.clone() };
+        let (n, d) = (model.support_points.rows(), model.support_points.width());
+        let reach = ColumnRanges {
+            u: ColumnRanges::of(Columns::of(&model.support_points, 0), d),
+            v: inputs.reach.clone(),
+        };
         let by_size = product.cancels(true);
-        let panel = |from: usize| -> Result<Panel> {
-            let own = |j: usize| (0..TILE).map(move |i| model.points.get((from + i).min(n - 1), j));
+        let panel = |from: usize| -> Result<FactorPanel> {
+            let own = |j: usize| (0..TILE).map(move |i| model.support_points.get((from + i).min(n - 1), j));
             let points: Vec<f64> = (0..d).flat_map(own).collect();
             let u = Columns::new(&points, TILE, 0, TILE);
-            let mut out = Panel { factors: Vec::new(), means: Vec::new(), sizes: Vec::new() };
+            let mut out = FactorPanel { factors: Vec::new(), means: Vec::new(), sizes: Vec::new() };
             for (k, &player) in product.players.iter().enumerate() {
-                watch.check()?;
-                let Atoms { rows, weights } = &inputs.atoms[player];
+                watch.check_cancelled()?;
+                let DistinctValues { rows, weights } = &inputs.atoms[player];
                 let mut factors = vec![0.0; rows.len() * TILE];
                 let (mut mean, mut square, mut size) = ([0.0; TILE], [0.0; TILE], [0.0; TILE]);
                 let chunks = rows.chunks(TERMS).zip(weights.chunks(TERMS));

@@ -6,12 +6,12 @@
 //! mean of |value| over explained rows.
 //!
 //! ```
-//! use riesz::{Background, Expansion, Kernel, Matrix, Sensitivity, Table};
+//! use riesz::{Background, KernelExpansion, Kernel, Matrix, Sensitivity, Table};
 //!
 //! let rows: Vec<[f64; 2]> = (0..30).map(|i| [f64::from(i % 6), f64::from(i % 5)]).collect();
 //! let x = Table::from_rows(&rows)?;
 //! let coef = Matrix::column_vector((0..30).map(|i| f64::from(i).sin()).collect());
-//! let model = Expansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.0])?;
+//! let model = KernelExpansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.0])?;
 //!
 //! let found = Sensitivity::default().run(&model, &Background::from(x))?;
 //! let (first, effects, total) = (found.first_order(0), found.effects(0), found.total_order(0));

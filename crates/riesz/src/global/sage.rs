@@ -16,17 +16,17 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::importance::std_error;
-use crate::attribution::std_error::{NORMAL, student};
+use crate::attribution::std_error::{NORMAL, student_quantile};
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, ProbabilityLink};
-use crate::explainer::Worths;
-use crate::explanation::{Exactness, Explanation, Fact, LOSS, Provenance, Sampling};
-use crate::game::{Background, Reference};
-use crate::index::Index;
+use crate::explainer::CoalitionOutputs;
+use crate::explanation::{Exactness, Explanation, Fact, LOSS_GAME, Provenance, Sampling};
+use crate::game::{Background, ReferenceRows};
+use crate::index::ValueIndex;
+use crate::kernel_model::{KernelExpansion, ProbabilityLink};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng, SliceRandom};
-use crate::stop::{Progress, Watch};
-use crate::table::{Groups, Player, Table};
+use crate::table::{Player, Players, Table};
 
 /// Numbers of mixed rows at a time.
 const BLOCK: usize = 1 << 20;
@@ -42,7 +42,7 @@ pub enum Labels {
 }
 
 /// Rows whose coalitions are valued together by tables.
-const TOGETHER: usize = 16;
+const BATCH: usize = 16;
 
 /// Attributes a model's loss on labelled rows to features. Up to 2^features coalitions, each of which costs
 /// the predictions for rows times background rows; squared errors of up to 13 features by kernels that are
@@ -51,7 +51,7 @@ const TOGETHER: usize = 16;
 #[derive(Debug, Clone)]
 pub struct Sage {
     /// The players, by default one a column.
-    pub groups: Option<Groups>,
+    pub groups: Option<Players>,
     /// Random orders in which features join, each of which is taken backwards too. Where all coalitions are
     /// no more than those orders would value, all coalitions are valued, and the values are exact for these
     /// rows.
@@ -99,22 +99,22 @@ impl SageValues {
     /// takes off the loss. Standard errors are those over rows and over orders together.
     ///
     /// # Errors
-    /// As [`Table::conform`].
-    pub fn explanation(&self, model: &Expansion, x: &Table, seed: u64) -> Result<Explanation> {
+    /// As [`Table::align_to`].
+    pub fn explanation(&self, model: &KernelExpansion, x: &Table, seed: u64) -> Result<Explanation> {
         // What ± 1.96 of it holds the truth 95 times in 100 for as few rows as these.
-        let wide = student((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
+        let wide = student_quantile((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
         let of = |errors: &Option<Vec<f64>>, j: usize| errors.as_ref().map_or(0.0, |own| wide * own[j]);
         let p = self.players.len();
         let std_error = (0..p).map(|j| of(&self.std_error, j).hypot(of(&self.sampling_error, j))).collect();
         Ok(Explanation {
-            index: Index::Shapley,
+            index: ValueIndex::Shapley,
             players: self.players.clone(),
             subsets: None,
             output_names: vec![self.measure.clone()],
             values: self.values.clone(),
             base_values: vec![0.0],
             predictions: vec![self.base_loss - self.loss],
-            data: x.conform(model.columns())?.typical(),
+            data: x.align_to(model.columns())?.mean_row(),
             row_numbers: vec![0],
             uncertainty: None,
             duels: None,
@@ -127,7 +127,7 @@ impl SageValues {
                 None => Exactness::Unstated,
             },
             provenance: Provenance {
-                game: LOSS.into(),
+                game: LOSS_GAME.into(),
                 absent: format!(
                     "absent features are averaged over background rows: features that are present are worth \
                      what they take off the mean {} of {} rows",
@@ -144,18 +144,18 @@ impl Sage {
     /// For the labelled rows of `x` and a background, whose columns are matched by name.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Shape`] unless there is a label a row; [`Error::Parameter`] for
+    /// As [`Table::align_to`]; [`Error::Shape`] unless there is a label a row; [`Error::Parameter`] for
     /// classes that the model has no probabilities of, and for no permutations; [`Error::TooFew`];
     /// [`Error::Interrupted`].
     pub fn run(
         &self,
-        model: &Expansion,
+        model: &KernelExpansion,
         x: &Table,
         labels: &Labels,
         background: &Background,
     ) -> Result<SageValues> {
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
-        let x = x.conform(model.columns())?;
+        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        let x = x.align_to(model.columns())?;
         let n = x.rows();
         check(model, n, labels)?;
         if !(2..=1_000_000).contains(&self.permutations) {
@@ -165,32 +165,32 @@ impl Sage {
                 "from 2, which a standard error takes, to 1000000",
             ));
         }
-        let reference = Reference::new(background, model.columns())?;
-        let groups = self.groups.clone().unwrap_or_else(|| Groups::singletons(model.columns()));
+        let reference = ReferenceRows::new(background, model.columns())?;
+        let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(model.columns()));
         let p = groups.players().len();
         let link = ProbabilityLink::of_model(model);
         let game =
-            Losses { model, x: &x, labels, reference: &reference, players: groups.players(), link, watch };
+            RowLosses { model, x: &x, labels, reference: &reference, players: groups.players(), link, watch };
         let everything = p < 24 && (1_usize << p) <= 2 * self.permutations * p;
         let tables = match labels {
             Labels::Numbers(y) => {
-                Worths::new(model, background, &groups, &self.stop)?.map(|worths| (worths, y))
+                CoalitionOutputs::new(model, background, &groups, &self.stop)?.map(|worths| (worths, y))
             }
             Labels::Classes(_) => None,
         };
         self.progress.start(match tables {
-            Some(_) => n.div_ceil(TOGETHER) + 2,
+            Some(_) => n.div_ceil(BATCH) + 2,
             None if everything => 1 << p,
             None => 2 * self.permutations * (p - 1) + 2,
         });
         let (all, none) = (game.of(&vec![true; p])?, game.of(&vec![false; p])?);
         let mean = |own: &[f64]| own.iter().sum::<f64>() / n as f64;
         let (by_row, sampling_error, coalitions) = if let Some((worths, y)) = tables {
-            (tabulated(&worths, (&x, y), p, watch)?, None, worths.coalitions())
+            (exact_by_tables(&worths, (&x, y), p, watch)?, None, worths.coalition_count())
         } else if everything {
-            (enumerated(&game, &none, &all)?, None, 1 << p)
+            (exact_by_enumeration(&game, &none, &all)?, None, 1 << p)
         } else {
-            let (by_row, error, valued) = self.permuted(&game, &none, &all)?;
+            let (by_row, error, valued) = self.by_permutations(&game, &none, &all)?;
             (by_row, Some(error), valued)
         };
         let measure = match labels {
@@ -218,9 +218,9 @@ impl Sage {
     }
 
     /// By player and row, the standard errors over orders, and the number of coalitions valued.
-    fn permuted(
+    fn by_permutations(
         &self,
-        game: &Losses<'_>,
+        game: &RowLosses<'_>,
         none: &[f64],
         all: &[f64],
     ) -> Result<(Vec<Vec<f64>>, Vec<f64>, usize)> {
@@ -268,13 +268,13 @@ impl Sage {
         let count = (2 * self.permutations) as f64;
         sums.iter_mut().flatten().for_each(|sum| *sum /= count);
         // Few orders are uncertain themselves.
-        let wide = student(self.permutations as f64 - 1.0) / NORMAL;
+        let wide = student_quantile(self.permutations as f64 - 1.0) / NORMAL;
         let error = |own: &Vec<f64>| wide * std_error(own);
         Ok((sums, means.iter().map(error).collect(), valued))
     }
 }
 
-fn check(model: &Expansion, rows: usize, labels: &Labels) -> Result<()> {
+fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
     let (found, why) = match labels {
         Labels::Numbers(y) => (y.rows(), "one a row"),
         Labels::Classes(y) => (y.len(), "one a row"),
@@ -316,18 +316,18 @@ fn check(model: &Expansion, rows: usize, labels: &Labels) -> Result<()> {
 }
 
 /// The loss of each row, given what is known of it.
-struct Losses<'a> {
-    model: &'a Expansion,
+struct RowLosses<'a> {
+    model: &'a KernelExpansion,
     x: &'a Table,
     labels: &'a Labels,
-    reference: &'a Reference,
+    reference: &'a ReferenceRows,
     players: &'a [Player],
     /// From outputs to probabilities, where labels are classes.
     link: Option<ProbabilityLink>,
-    watch: Watch<'a>,
+    watch: RunControl<'a>,
 }
 
-impl Losses<'_> {
+impl RowLosses<'_> {
     /// By row, with the players of `mask` present.
     fn of(&self, mask: &[bool]) -> Result<Vec<f64>> {
         let Self { model, x, reference, .. } = self;
@@ -341,7 +341,7 @@ impl Losses<'_> {
         let step = (BLOCK / (others * d).max(1)).max(1);
         let mut losses = Vec::with_capacity(n);
         for from in (0..if empty { 1 } else { n }).step_by(step) {
-            self.watch.check()?;
+            self.watch.check_cancelled()?;
             let rows = from..(from + step).min(if empty { 1 } else { n });
             let mut values = Vec::with_capacity(rows.len() * others * d);
             for (j, here) in present.iter().enumerate() {
@@ -359,7 +359,7 @@ impl Losses<'_> {
                 losses.extend((if empty { 0..n } else { i..i + 1 }).map(|i| self.loss(i, &mean)));
             }
         }
-        self.watch.done();
+        self.watch.step();
         Ok(losses)
     }
 
@@ -397,17 +397,17 @@ fn weights(p: usize) -> Vec<f64> {
 }
 
 /// Exact values by player and row of the squared error, from the mean outputs of all coalitions.
-fn tabulated(
-    worths: &Worths<'_>,
+fn exact_by_tables(
+    worths: &CoalitionOutputs<'_>,
     (x, y): (&Table, &Matrix),
     p: usize,
-    watch: Watch<'_>,
+    watch: RunControl<'_>,
 ) -> Result<Vec<Vec<f64>>> {
-    let (weights, outputs, coalitions) = (weights(p), y.cols(), worths.coalitions());
+    let (weights, outputs, coalitions) = (weights(p), y.cols(), worths.coalition_count());
     let all: Vec<usize> = (0..x.rows()).collect();
     let of = |rows: &[usize]| {
-        watch.check()?;
-        let found = worths.of(&rows.iter().map(|&i| x.row(i)).collect::<Vec<_>>())?;
+        watch.check_cancelled()?;
+        let found = worths.outputs(&rows.iter().map(|&i| x.row(i)).collect::<Vec<_>>())?;
         let mut values = vec![0.0; rows.len() * p];
         for ((&i, found), values) in
             rows.iter().zip(found.chunks_exact(outputs * coalitions)).zip(values.chunks_exact_mut(p))
@@ -425,16 +425,15 @@ fn tabulated(
                 }
             }
         }
-        watch.done();
+        watch.step();
         Ok(values)
     };
-    let found: Vec<f64> =
-        all.par_chunks(TOGETHER).with_max_len(1).map(of).collect::<Result<Vec<_>>>()?.concat();
+    let found: Vec<f64> = all.par_chunks(BATCH).with_max_len(1).map(of).collect::<Result<Vec<_>>>()?.concat();
     Ok((0..p).map(|j| found.iter().skip(j).step_by(p).copied().collect()).collect())
 }
 
 /// Exact values by player and row, from all coalitions.
-fn enumerated(game: &Losses<'_>, none: &[f64], all: &[f64]) -> Result<Vec<Vec<f64>>> {
+fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], all: &[f64]) -> Result<Vec<Vec<f64>>> {
     let (p, n) = (game.players.len(), none.len());
     let weights = weights(p);
     let mut sums = vec![vec![0.0; n]; p];

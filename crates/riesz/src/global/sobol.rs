@@ -5,22 +5,22 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use super::marginals::Marginals;
-use super::variance::{Unsure, Variance};
-use crate::attribution::product::{ProductGame, Reading, Terms, Values, read};
-use crate::attribution::quadrature::Engine;
-use crate::attribution::recipe::{Found, Recipe};
-use crate::attribution::rule::Measure;
+use super::marginals::InputMarginals;
+use super::variance::{PosteriorTerms, VarianceGame};
+use crate::attribution::index_computation::{IndexComputation, IndexValues};
+use crate::attribution::product::{PlayerValues, ProductGame, ProductTerms, TermAccumulator, read};
+use crate::attribution::quadrature::QuadratureEngine;
+use crate::attribution::rule::InclusionMeasure;
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance, VARIANCE};
+use crate::explanation::{Exactness, Explanation, Fact, Provenance, VARIANCE_GAME};
 use crate::game::Background;
-use crate::index::Index;
+use crate::index::ValueIndex;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, symmetric_eigen};
-use crate::posterior::{Covariance, Functionals, Posterior};
+use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
 use crate::simd::{Isa, Lanes, Plain};
-use crate::stop::{Progress, Watch};
-use crate::table::Groups;
+use crate::table::Players;
 
 /// Takes the variance of a model's output apart: a coalition S of features is worth `Var E[f(X) | X_S]`,
 /// where features are independent of each other and each is distributed as in a table (groups: jointly so).
@@ -34,10 +34,10 @@ use crate::table::Groups;
 #[derive(Debug, Clone, Default)]
 pub struct Sensitivity {
     /// The players, by default one a column. Features that depend on each other belong in one.
-    pub groups: Option<Groups>,
+    pub groups: Option<Players>,
     /// Which value [`SobolIndices::explanation`] holds, by default the Shapley effect; `moebius` are first-
     /// and second-order Sobol indices.
-    pub index: Index,
+    pub index: ValueIndex,
     /// Set by another thread to give up.
     pub stop: Arc<AtomicBool>,
     /// Read by another thread to see how far the work is.
@@ -105,8 +105,8 @@ impl SobolIndices {
     }
 }
 
-fn not_skew(covariance: &Covariance) -> Result<()> {
-    match covariance.mirror {
+fn not_skew(covariance: &PosteriorCovariance) -> Result<()> {
+    match covariance.skew_swap {
         None => Ok(()),
         Some(_) => {
             let allowed = "the items of a duel are alike, and indices are those of its log odds: ask \
@@ -120,10 +120,10 @@ impl Sensitivity {
     /// Of a model whose inputs are as in the rows of `inputs`, whose columns are matched by name.
     ///
     /// # Errors
-    /// As [`Table::conform`](crate::Table::conform); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel
+    /// As [`Table::align_to`](crate::Table::align_to); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel
     /// that ties columns of different players together;
     /// [`Error::Overflow`]; [`Error::Interrupted`].
-    pub fn run(&self, model: &Expansion, inputs: &Background) -> Result<SobolIndices> {
+    pub fn run(&self, model: &KernelExpansion, inputs: &Background) -> Result<SobolIndices> {
         self.of(model, inputs, None)
     }
 
@@ -136,18 +136,18 @@ impl Sensitivity {
     /// As [`run`](Self::run), and [`Posterior::new`].
     pub fn expected(
         &self,
-        model: &Expansion,
-        covariance: &Covariance,
+        model: &KernelExpansion,
+        covariance: &PosteriorCovariance,
         inputs: &Background,
     ) -> Result<SobolIndices> {
-        let posterior = Posterior::new(model, covariance)?.heeding(&self.stop);
+        let posterior = Posterior::new(model, covariance)?.with_cancel(&self.stop);
         not_skew(covariance)?;
-        let n = model.points.rows();
+        let n = model.support_points.rows();
         let mut columns = Matrix::zeros(n, n);
         (0..n).for_each(|i| columns[(i, i)] = 1.0);
-        let own = Functionals { columns, prior: Matrix::zeros(n, n), constants: vec![0.0; n] };
-        let prior = covariance.scale.iter().map(|scale| covariance.prior * scale * scale).collect();
-        self.of(model, inputs, Some(&Unsure { prior, known: posterior.covariance(&own) }))
+        let own = Functionals { columns, prior_scale: Matrix::zeros(n, n), constants: vec![0.0; n] };
+        let prior = covariance.scale.iter().map(|scale| covariance.prior_scale * scale * scale).collect();
+        self.of(model, inputs, Some(&PosteriorTerms { prior_term: prior, known: posterior.covariance(&own) }))
     }
 
     /// The same of functions drawn from the posterior, to see how sure indices are: the outputs of the result
@@ -163,10 +163,10 @@ impl Sensitivity {
     /// # Errors
     /// As [`expected`](Self::expected); [`Error::Parameter`] for no draws, and for more than memory holds;
     /// [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
-    pub fn draws(
+    pub fn indices_of_draws(
         &self,
-        model: &Expansion,
-        covariance: &Covariance,
+        model: &KernelExpansion,
+        covariance: &PosteriorCovariance,
         inputs: &Background,
         (draws, seed): (usize, u64),
     ) -> Result<SobolIndices> {
@@ -174,14 +174,18 @@ impl Sensitivity {
             return Err(Error::parameter("draws", draws, "at least 1"));
         }
         // Coefficients of all outputs, those of one on their way, and what all parts sum up.
-        let points = model.points.rows().saturating_mul(4 + 2 * model.outputs());
-        crate::memory::check("number of draws", draws, points.saturating_add(64 * model.points.width()))?;
-        let posterior = Posterior::new(model, covariance)?.heeding(&self.stop);
+        let points = model.support_points.rows().saturating_mul(4 + 2 * model.outputs());
+        crate::memory::check_allocation(
+            "number of draws",
+            draws,
+            points.saturating_add(64 * model.support_points.width()),
+        )?;
+        let posterior = Posterior::new(model, covariance)?.with_cancel(&self.stop);
         not_skew(covariance)?;
-        let at = posterior.at(&model.points)?;
+        let at = posterior.functionals_at(&model.support_points)?;
         let (means, samples) = (posterior.mean_of(&at), posterior.sample(&at, draws, seed)?);
-        let n = model.points.rows();
-        if posterior.prior() <= 0.0 {
+        let n = model.support_points.rows();
+        if posterior.prior_scale() <= 0.0 {
             return Err(Error::parameter(
                 "draws",
                 draws,
@@ -190,7 +194,7 @@ impl Sensitivity {
         }
         // Coefficients in directions in which the process hardly varies would be huge and add up to nothing:
         // of a variance of 1 a draw leaves out n times the smallest direction at most.
-        let (sizes, directions) = symmetric_eigen(&at.prior)?;
+        let (sizes, directions) = symmetric_eigen(&at.prior_scale)?;
         let least = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
         let solve = |off: Matrix| {
             let mut along = directions.transpose().matmul(&off);
@@ -211,27 +215,32 @@ impl Sensitivity {
             }
             output_names.extend((0..draws).map(|k| format!("{} #{k}", model.output_names[o])));
         }
-        let drawn = Expansion {
+        let drawn = KernelExpansion {
             kernel: model.kernel.clone(),
-            points: model.points.clone(),
+            support_points: model.support_points.clone(),
             intercept: vec![0.0; draws * model.outputs()],
             coef,
             output_names,
             link: Link::Identity,
             classes: Vec::new(),
-            card: model.card.clone(),
+            model_card: model.model_card.clone(),
         };
         self.of(&drawn, inputs, None)
     }
 
-    fn of(&self, model: &Expansion, inputs: &Background, unsure: Option<&Unsure>) -> Result<SobolIndices> {
-        let groups = self.groups.clone().unwrap_or_else(|| Groups::singletons(model.columns()));
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
+    fn of(
+        &self,
+        model: &KernelExpansion,
+        inputs: &Background,
+        unsure: Option<&PosteriorTerms>,
+    ) -> Result<SobolIndices> {
+        let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(model.columns()));
+        let watch = RunControl { stop: &self.stop, progress: &self.progress };
         let (isa, p, m) = (Isa::detect(), groups.players().len(), model.outputs());
-        let marginals = Marginals::new(inputs, model, &groups)?;
-        let game = Variance::new(model, &groups, &marginals, unsure, isa, watch)?;
+        let marginals = InputMarginals::new(inputs, model, &groups)?;
+        let game = VarianceGame::new(model, &groups, &marginals, unsure, isa, watch)?;
         self.index.validate()?;
-        if self.index == Index::Owen {
+        if self.index == ValueIndex::Owen {
             return Err(Error::parameter("index", self.index, "variances are shared out without unions"));
         }
         // Each part has its own sums.
@@ -241,12 +250,12 @@ impl Sensitivity {
                 format!("{p} players have too many sets of so many: group them, or take smaller sets");
             return Err(Error::parameter("index", self.index, allowed));
         }
-        let recipe = (self.index != Index::Shapley).then(|| Recipe::from(self.index));
+        let recipe = (self.index != ValueIndex::Shapley).then(|| IndexComputation::from(self.index));
         self.progress.start(game.parts() * (1 + usize::from(recipe.is_some())));
         let new = || Effects::new(isa, p, m);
         let mut all = Effects::new(isa, p, m);
         all.begin(&(0..1), &(0..0));
-        for part in read(&game, (isa, &Measure::Lebesgue), watch, new)? {
+        for part in read(&game, (isa, &InclusionMeasure::Lebesgue), watch, new)? {
             all.add(&part);
         }
         let [shapley, first, total] = &all.values;
@@ -257,14 +266,14 @@ impl Sensitivity {
                 + f64::MIN_POSITIVE
         };
         let of_output = |o: usize| {
-            let own = |values: &Values| bound(o, &values.values[o * p..(o + 1) * p], values.error[o]);
+            let own = |values: &PlayerValues| bound(o, &values.values[o * p..(o + 1) * p], values.error[o]);
             own(shapley).max(own(first)).max(own(total))
         };
         let bounds: Vec<f64> = (0..m).map(of_output).collect();
         let (values, exact) = match &recipe {
             None => (shapley.values.clone(), bounds.clone()),
             Some(recipe) => {
-                let Found { values, error } = recipe.find(&game, isa, watch, (p, m))?;
+                let IndexValues { values, error } = recipe.compute(&game, isa, watch, (p, m))?;
                 // Parts add up.
                 let sets = recipe.subsets(p).map_or(p, |sets| sets.len());
                 let (mut sums, mut errors) = (vec![0.0; m * sets], vec![0.0; m]);
@@ -297,13 +306,13 @@ impl Sensitivity {
             values,
             base_values: vec![0.0; m],
             predictions: all.variance.clone(),
-            data: inputs.rows.conform(model.columns())?.typical(),
+            data: inputs.rows.align_to(model.columns())?.mean_row(),
             row_numbers: vec![0],
             uncertainty: None,
             duels: None,
             exactness: Exactness::Exact { bound: exact },
             provenance: Provenance {
-                game: VARIANCE.into(),
+                game: VARIANCE_GAME.into(),
                 absent: format!(
                     "outputs are averaged over an absent feature: features that are present are worth the \
                      variance of the mean that is left, where all are independent; of {of}, over {} rows",
@@ -327,8 +336,8 @@ impl Sensitivity {
 /// Reads the values of players under the three measures at once, and what all of them are worth together.
 struct Effects {
     /// Shapley, all others absent, all others present.
-    values: [Values; 3],
-    engines: [Engine; 2],
+    values: [PlayerValues; 3],
+    engines: [QuadratureEngine; 2],
     /// By output.
     variance: Vec<f64>,
 }
@@ -336,8 +345,8 @@ struct Effects {
 impl Effects {
     fn new(isa: Isa, players: usize, outputs: usize) -> Self {
         Self {
-            values: [0; 3].map(|_| Values::new(players, outputs)),
-            engines: [0.0, 1.0].map(|t| Engine::new(isa, Measure::at(t))),
+            values: [0; 3].map(|_| PlayerValues::new(players, outputs)),
+            engines: [0.0, 1.0].map(|t| QuadratureEngine::new(isa, InclusionMeasure::at(t))),
             variance: vec![0.0; outputs],
         }
     }
@@ -352,12 +361,12 @@ impl Effects {
     }
 }
 
-impl Reading for Effects {
+impl TermAccumulator for Effects {
     fn begin(&mut self, rows: &std::ops::Range<usize>, points: &std::ops::Range<usize>) {
         self.values.iter_mut().for_each(|values| values.begin(rows, points));
     }
 
-    fn read(&mut self, terms: &Terms<'_>, engine: &mut Engine) {
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let [shapley, first, total] = &mut self.values;
         shapley.read(terms, engine);
         first.read(terms, &mut self.engines[0]);
@@ -380,6 +389,6 @@ impl Reading for Effects {
     }
 
     fn end(&mut self) {
-        self.values.iter_mut().for_each(Reading::end);
+        self.values.iter_mut().for_each(TermAccumulator::end);
     }
 }

@@ -12,42 +12,42 @@
 //! times `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)` with X' an independent
 //! copy.
 
-use super::marginals::{Atoms, Factors, Marginals, TILE};
-use crate::attribution::product::{ProductGame, Reader, Terms};
-use crate::attribution::quadrature::{FLOOR, Rounding, Run};
+use super::marginals::{DistinctValues, FactorTable, InputMarginals, TILE};
+use crate::attribution::product::{ProductGame, ProductTerms, TermSink};
+use crate::attribution::quadrature::{FLOOR, RoundingUnits, TermBatch};
+use crate::control::RunControl;
 use crate::error::Result;
-use crate::expansion::Expansion;
 use crate::game::TERMS;
 use crate::kernel::Columns;
-use crate::kernel::products::PlayerProduct;
-use crate::kernel::rounding::Precision;
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel::rounding_bounds::RoundingBound;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::simd::{Isa, LANES, Lanes};
-use crate::stop::Watch;
-use crate::table::Groups;
+use crate::table::Players;
 
 /// A model that is not known for sure: s for each output, and for each output `-Q`.
-pub(super) struct Unsure {
-    pub(super) prior: Vec<f64>,
+pub(super) struct PosteriorTerms {
+    pub(super) prior_term: Vec<f64>,
     pub(super) known: Vec<Matrix>,
 }
 
 /// The game, one row.
-pub(super) struct Variance<'m> {
-    model: &'m Expansion,
+pub(super) struct VarianceGame<'m> {
+    model: &'m KernelExpansion,
     products: Vec<PlayerProduct<'m>>,
-    factors: Vec<Factors>,
-    unsure: Option<&'m Unsure>,
+    factors: Vec<FactorTable>,
+    unsure: Option<&'m PosteriorTerms>,
     /// Of products that are not known for sure: `E k(X, X)` and `E k(X, X')` by factor.
-    prior: Vec<Vec<[f64; 2]>>,
+    prior_term: Vec<Vec<[f64; 2]>>,
     prior_roundings: usize,
     /// The most that a pair of points weighs, at least 1.
     heaviest: f64,
-    parts: Vec<Part>,
+    parts: Vec<GamePart>,
 }
 
 /// What is summed up in one go.
-enum Part {
+enum GamePart {
     /// The points of a panel of one product with those of another one, which is none before it.
     Pairs { left: usize, right: usize, panel: usize },
     /// The covariance of a product.
@@ -62,7 +62,7 @@ pub(super) struct Memory {
     active: Vec<u32>,
 }
 
-impl<'m> Variance<'m> {
+impl<'m> VarianceGame<'m> {
     /// Cost and memory O(points · inputs) a factor of the kernel; with a prior O(inputs²).
     ///
     /// # Errors
@@ -70,15 +70,15 @@ impl<'m> Variance<'m> {
     /// together;
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn new(
-        model: &'m Expansion,
-        groups: &Groups,
-        inputs: &Marginals,
-        unsure: Option<&'m Unsure>,
+        model: &'m KernelExpansion,
+        groups: &Players,
+        inputs: &InputMarginals,
+        unsure: Option<&'m PosteriorTerms>,
         isa: Isa,
-        watch: Watch<'_>,
+        watch: RunControl<'_>,
     ) -> Result<Self> {
         let products = model.kernel.products(model.columns(), groups)?;
-        let factors = |product| Factors::new(product, model, inputs, isa, watch);
+        let factors = |product| FactorTable::new(product, model, inputs, isa, watch);
         let factors = products.iter().map(factors).collect::<Result<Vec<_>>>()?;
         let mut parts = Vec::new();
         for (left, product) in products.iter().enumerate() {
@@ -86,7 +86,7 @@ impl<'m> Variance<'m> {
                 // Products without a common player are independent.
                 if product.players.iter().any(|player| other.players.contains(player)) {
                     let panels = 0..factors[left].panels.len();
-                    parts.extend(panels.map(|panel| Part::Pairs { left, right, panel }));
+                    parts.extend(panels.map(|panel| GamePart::Pairs { left, right, panel }));
                 }
             }
         }
@@ -96,34 +96,35 @@ impl<'m> Variance<'m> {
                 let means = |k: usize| prior_means(product, k, &inputs.atoms[product.players[k]], isa, watch);
                 prior.push((0..product.players.len()).map(means).collect::<Result<_>>()?);
             }
-            parts.extend((0..products.len()).map(Part::Prior));
+            parts.extend((0..products.len()).map(GamePart::Prior));
         }
         let most = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
         let prior_roundings = 2 * (TERMS + most.div_ceil(TERMS) + inputs.roundings + 4);
         let largest = |numbers: &[f64]| numbers.iter().fold(1.0, |most: f64, v| most.max(v.abs()));
         let known = unsure.iter().flat_map(|unsure| &unsure.known).map(|known| largest(known.data()));
         let heaviest = known.fold(largest(model.coef.data()).powi(2), |most, v| most + v);
-        Ok(Self { model, products, factors, unsure, prior, prior_roundings, heaviest, parts })
+        Ok(Self { model, products, factors, unsure, prior_term: prior, prior_roundings, heaviest, parts })
     }
 
     /// What the pair of points i and c weighs for output o.
-    fn pair(&self, o: usize, i: usize, c: usize) -> f64 {
+    fn pair_weight(&self, o: usize, i: usize, c: usize) -> f64 {
         let own = self.model.coef[(i, o)] * self.model.coef[(c, o)];
         self.unsure.map_or(own, |unsure| own + unsure.known[o][(i, c)])
     }
 
     /// How factors of two products are rounded: all together, with those of players that only one of them
     /// has.
-    fn rounding(&self, left: usize, right: usize) -> Rounding {
+    fn rounding(&self, left: usize, right: usize) -> RoundingUnits {
         let (one, two) = (&self.factors[left], &self.factors[right]);
         let means: usize = one.roundings.iter().chain(&two.roundings).sum();
         let (p, q) = (&one.precision.1, &two.precision.1);
         let units = p.units + q.units + (means + self.products[left].players.len() + 4) as f64;
-        let mut rounding = Rounding::new(units, p.per_log.max(q.per_log), self.model.points.width());
+        let mut rounding =
+            RoundingUnits::new(units, p.per_log.max(q.per_log), self.model.support_points.width());
         // Tile by tile into one sum, part by part into one.
         let sums = 4 * (TILE + TILE / LANES + one.panels.len() + self.parts.len() + 64);
         (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
-        let top = |own: &[Precision]| own.iter().fold(1.0, |most: f64, f| most.max(f.top));
+        let top = |own: &[RoundingBound]| own.iter().fold(1.0, |most: f64, f| most.max(f.top));
         rounding.tiny = (p.tiny + q.tiny) * top(&one.precision.0).max(top(&two.precision.0));
         let scale = (self.products[left].scale * self.products[right].scale).abs().max(1.0);
         // Several outputs are weighed afterwards.
@@ -135,7 +136,7 @@ impl<'m> Variance<'m> {
         &self,
         (left, right, panel): (usize, usize, usize),
         memory: &mut Memory,
-        reader: &mut Reader<'_>,
+        reader: &mut TermSink<'_>,
     ) -> Result<()> {
         let (one, two) = (&self.factors[left], &self.factors[right]);
         let (p, q) = (&self.products[left].players, &self.products[right].players);
@@ -152,7 +153,7 @@ impl<'m> Variance<'m> {
         let scale = self.products[left].scale * self.products[right].scale;
         let by_size = one.by_size || two.by_size;
         let bounded = one.bounded && two.bounded;
-        let (n, size) = (self.model.points.rows(), TILE * TILE);
+        let (n, size) = (self.model.support_points.rows(), TILE * TILE);
         let Memory { present, absent, active } = memory;
         active.clear();
         active.extend(0..players.len() as u32);
@@ -178,7 +179,7 @@ impl<'m> Variance<'m> {
             };
             let (of_own, of_other) = (folded(&own.means, &lonely), folded(&other.means, &others));
             if bounded {
-                rounding.decay = falls(&of_own) + falls(&of_other);
+                rounding.decay = neg_log_bound(&of_own) + neg_log_bound(&of_other);
             }
             let all = |sizes: &[[f64; TILE]]| folded(sizes, &(0..sizes.len()).collect::<Vec<_>>());
             let (sizes, other_sizes) = (all(&own.sizes), all(&other.sizes));
@@ -197,17 +198,17 @@ impl<'m> Variance<'m> {
                         let c = at * TILE + c;
                         match c {
                             c if c >= n || left == right && c < i => 0.0,
-                            c if left == right && c == i => self.pair(o, i, c),
-                            c => 2.0 * self.pair(o, i, c),
+                            c if left == right && c == i => self.pair_weight(o, i, c),
+                            c => 2.0 * self.pair_weight(o, i, c),
                         }
                     })
                 };
                 let coef: Vec<Vec<Lanes>> = (0..self.model.outputs()).map(coef).collect();
-                reader.read(&Terms {
+                reader.read(&ProductTerms {
                     row: 0,
                     point: at * TILE + from,
                     players: &players,
-                    run: Run {
+                    run: TermBatch {
                         a: present,
                         b: Some(absent),
                         stride: size,
@@ -228,9 +229,15 @@ impl<'m> Variance<'m> {
     }
 
     /// One term: what is not known of product p.
-    fn prior(&self, p: usize, unsure: &Unsure, memory: &mut Memory, reader: &mut Reader<'_>) -> Result<()> {
+    fn prior_term(
+        &self,
+        p: usize,
+        unsure: &PosteriorTerms,
+        memory: &mut Memory,
+        reader: &mut TermSink<'_>,
+    ) -> Result<()> {
         let Memory { present, absent, active } = memory;
-        let (product, means) = (&self.products[p], &self.prior[p]);
+        let (product, means) = (&self.products[p], &self.prior_term[p]);
         let count = means.len();
         active.clear();
         active.extend(0..count as u32);
@@ -246,18 +253,18 @@ impl<'m> Variance<'m> {
         rounding.units += (count * self.prior_roundings) as f64;
         let one = |v: f64| Lanes(std::array::from_fn(|l| if l == 0 { v } else { 0.0 }));
         let weights = [one(product.scale)];
-        let coef: Vec<Vec<Lanes>> = unsure.prior.iter().map(|s| vec![one(*s)]).collect();
+        let coef: Vec<Vec<Lanes>> = unsure.prior_term.iter().map(|s| vec![one(*s)]).collect();
         // Means of the kernel at rows and themselves are no smaller than between rows, nor than what they
         // would be without cancelling.
         let tops = self.factors[p].by_size.then(|| {
             vec![one(product.scale.abs()
                 * means.iter().map(|[own, mean]| own.abs().max(mean.abs())).product::<f64>())]
         });
-        reader.read(&Terms {
+        reader.read(&ProductTerms {
             row: 0,
             point: 0,
             players: &product.players,
-            run: Run {
+            run: TermBatch {
                 a: present,
                 b: Some(absent),
                 stride: LANES,
@@ -276,7 +283,7 @@ impl<'m> Variance<'m> {
 }
 
 /// A bound on `-ln` of numbers that are 1 at most; one that is 0 makes its term 0.
-fn falls(numbers: &[f64]) -> f64 {
+fn neg_log_bound(numbers: &[f64]) -> f64 {
     -numbers.iter().filter(|v| **v > 0.0).fold(1.0, |least: f64, v| least.min(*v)).ln()
 }
 
@@ -284,9 +291,9 @@ fn falls(numbers: &[f64]) -> f64 {
 fn prior_means(
     product: &PlayerProduct<'_>,
     k: usize,
-    Atoms { rows, weights }: &Atoms,
+    DistinctValues { rows, weights }: &DistinctValues,
     isa: Isa,
-    watch: Watch<'_>,
+    watch: RunControl<'_>,
 ) -> Result<[f64; 2]> {
     let (count, width) = (rows.len(), rows[0].len());
     let columns: Vec<f64> = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
@@ -294,7 +301,7 @@ fn prior_means(
     let mut factor = vec![0.0; count];
     let (mut own, mut mean) = (0.0, 0.0);
     for (from, (some, own_weights)) in rows.chunks(TERMS).zip(weights.chunks(TERMS)).enumerate() {
-        watch.check()?;
+        watch.check_cancelled()?;
         let mut sums = [0.0; 2];
         for (at, (row, weight)) in some.iter().zip(own_weights).enumerate() {
             product.factor(isa, k, u, row, &mut factor);
@@ -312,19 +319,21 @@ fn prior_means(
     Ok([own, mean])
 }
 
-impl ProductGame for Variance<'_> {
+impl ProductGame for VarianceGame<'_> {
     type Memory = Memory;
 
     fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    fn terms(&self, part: usize, memory: &mut Memory, reader: &mut Reader<'_>) -> Result<()> {
+    fn terms(&self, part: usize, memory: &mut Memory, reader: &mut TermSink<'_>) -> Result<()> {
         reader.begin(&(0..1), &(0..0));
         match (&self.parts[part], self.unsure) {
-            (Part::Pairs { left, right, panel }, _) => self.pairs((*left, *right, *panel), memory, reader)?,
-            (Part::Prior(p), Some(unsure)) => self.prior(*p, unsure, memory, reader)?,
-            (Part::Prior(_), None) => {}
+            (GamePart::Pairs { left, right, panel }, _) => {
+                self.pairs((*left, *right, *panel), memory, reader)?
+            }
+            (GamePart::Prior(p), Some(unsure)) => self.prior_term(*p, unsure, memory, reader)?,
+            (GamePart::Prior(_), None) => {}
         }
         reader.end()
     }

@@ -19,9 +19,9 @@ const TOLD: usize = 3;
 
 /// Chances from 0 to 1 with their weights, which are not negative and sum to 1. As text `0.2: 0.5, 0.8: 0.5`.
 #[derive(Clone, Copy, PartialEq)]
-pub struct Chances(&'static [[f64; 2]]);
+pub struct InclusionDistribution(&'static [[f64; 2]]);
 
-impl Chances {
+impl InclusionDistribution {
     /// Of chances with their weights, which are taken as they are.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Chances {
     }
 }
 
-impl FromStr for Chances {
+impl FromStr for InclusionDistribution {
     type Err = Error;
 
     /// From `(0.2: 0.5, 0.8: 0.5)`.
@@ -114,13 +114,13 @@ fn written([t, weight]: &[f64; 2]) -> String {
     format!("{t}: {weight}")
 }
 
-impl fmt::Display for Chances {
+impl fmt::Display for InclusionDistribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.iter().map(written).collect::<Vec<_>>().join(", "))
     }
 }
 
-impl fmt::Debug for Chances {
+impl fmt::Debug for InclusionDistribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_same_list_is_kept_once() {
-        let of = |t: f64| Chances::new(&[[t, 0.25], [0.5, 0.75]]).unwrap();
+        let of = |t: f64| InclusionDistribution::new(&[[t, 0.25], [0.5, 0.75]]).unwrap();
         let (a, b) = (of(0.125), of(0.125));
         assert!(std::ptr::eq(a.0, b.0) && a == b && of(0.25) != a);
         assert_eq!(
@@ -140,7 +140,7 @@ mod tests {
             ("0.125: 0.25, 0.5: 0.75".into(), "0: 0.25, 0.5: 0.75".into())
         );
         let long: Vec<[f64; 2]> = (0..4).map(|k| [f64::from(k) / 4.0, 0.25]).collect();
-        let long = Chances::new(&long).unwrap();
+        let long = InclusionDistribution::new(&long).unwrap();
         assert_eq!(long.name(), "semivalue by 4 chances");
         assert_eq!(long.meaning(), "with one of 4 chances, whose mean is 0.375");
     }
@@ -155,9 +155,9 @@ mod tests {
             (&[[0.5, 1.5], [0.6, -0.5]], "which 1.5 is not"),
             (&[[0.5, f64::NAN]], "which NaN is not"),
         ] {
-            let told = Chances::new(chances).unwrap_err().to_string();
+            let told = InclusionDistribution::new(chances).unwrap_err().to_string();
             assert!(told.contains(words) && told.starts_with("index = semivalue("), "{told}");
         }
-        assert!(Chances::new(&[[0.5, 0.0]; 1001]).is_err());
+        assert!(InclusionDistribution::new(&[[0.5, 0.0]; 1001]).is_err());
     }
 }

@@ -4,15 +4,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, SCALE, restricted_units};
-use super::registry::{Argument, ArgumentValues, Declaration, Takes};
-use super::rounding::TINY;
+use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::rounding_bounds::TINY;
 use super::stationary::{ARD, LENGTHSCALE, set_lengthscales, tuned_lengthscales};
-use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::{Isa, Simd, dispatch, exp_neg};
 
 const VARIANCE: Argument = Argument::new(
     "variance",
-    Takes::Positive,
+    ArgumentType::Positive,
     1.0,
     "of what columns add to 1, before their mean is taken away",
 );
@@ -41,7 +41,7 @@ pub struct Anova {
 }
 
 impl Anova {
-    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["anova"],
         python: "ANOVA",
         formula: "1 + variance (exp(-r²/2) less its mean)",
@@ -116,7 +116,7 @@ dispatch! {
     fn size(one: Slot, u: &[f64], v: f64, out: &mut [f64]) = size_body::<V>
 }
 
-impl FactorKind for Anova {
+impl KernelFactor for Anova {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -125,7 +125,7 @@ impl FactorKind for Anova {
         Structure::Separable
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         Self::DECLARED[0]
     }
 
@@ -166,12 +166,12 @@ impl FactorKind for Anova {
     /// Each exponential is off by 4 units and 9 for each unit of its depth. With the variance it is part of a
     /// sum with 1, of which what lies deeper than the variance is high is a small part:
     /// `max_s s y/(1 + y) ≤ ln⁺ variance + .28` with `y = variance e^{-s}`.
-    fn precision(&self, slots: &[usize], _: &Reach) -> Precision {
+    fn precision(&self, slots: &[usize], _: &ColumnRanges) -> RoundingBound {
         let count = slots.len() as f64;
         let high = self.variance.ln().max(0.0);
         let (units, top) = (16.0 + 9.0 * high, 1.0 + 2.0 * self.variance);
         let tiny = count * self.variance * top.powf(count - 1.0) * TINY;
-        Precision { units: count * units, per_log: 0.0, deepest: 0.0, top: top.powf(count), tiny }
+        RoundingBound { units: count * units, per_log: 0.0, deepest: 0.0, top: top.powf(count), tiny }
     }
 
     /// Between equal rows it is 1 at least.

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, ArgumentValues, Declaration, Takes};
-use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
 const SIMILARITY: Argument =
-    Argument::new("similarity", Takes::Fraction, 0.5, "of two different levels, from 0 to 1");
+    Argument::new("similarity", ArgumentType::Fraction, 0.5, "of two different levels, from 0 to 1");
 
 /// 1 for equal levels, `similarity` for different ones, on one column. Positive definite for
 /// `0 ≤ similarity ≤ 1`.
@@ -20,7 +20,7 @@ pub struct Categorical {
 }
 
 impl Categorical {
-    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["categorical"],
         python: "Categorical",
         formula: "1 if equal, else similarity",
@@ -33,18 +33,18 @@ impl Categorical {
     }];
 
     /// Over one column, with the similarity that is taken where none is given: ½.
-    pub fn over(column: usize) -> Self {
+    pub fn on_column(column: usize) -> Self {
         Self { columns: [column], similarity: SIMILARITY.default }
     }
 }
 
 /// Tuning keeps the similarity within these bounds through a logistic map.
-fn logit(p: f64) -> f64 {
+fn similarity_logit(p: f64) -> f64 {
     let p = p.clamp(1e-9, 1.0 - 1e-9);
     (p / (1.0 - p)).ln()
 }
 
-impl FactorKind for Categorical {
+impl KernelFactor for Categorical {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -57,7 +57,7 @@ impl FactorKind for Categorical {
         self.similarity == 0.0
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         Self::DECLARED[0]
     }
 
@@ -73,7 +73,7 @@ impl FactorKind for Categorical {
 
     /// One parameter: the logit (not the logarithm) of the similarity, so that it stays in (0, 1).
     fn parameters(&self) -> Vec<Parameter> {
-        vec![Parameter { name: "similarity (logit)".into(), log_value: logit(self.similarity) }]
+        vec![Parameter { name: "similarity (logit)".into(), log_value: similarity_logit(self.similarity) }]
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
@@ -92,8 +92,8 @@ impl FactorKind for Categorical {
         Some(self.apart(&delta.iter().map(changed).collect::<Vec<_>>()))
     }
 
-    fn precision(&self, _: &[usize], _: &Reach) -> Precision {
-        Precision::new(1.0, 0.0, 0.0)
+    fn precision(&self, _: &[usize], _: &ColumnRanges) -> RoundingBound {
+        RoundingBound::new(1.0, 0.0, 0.0)
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, SCALE, add_inner, restricted_units};
 use super::polynomial::GAMMA;
-use super::registry::{ArgumentValues, Declaration};
-use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::registry::{ArgumentValues, FactorSchema};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
 /// `exp(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c²)`: a product over columns, and positive
@@ -23,7 +23,7 @@ pub struct ExponentialDotProduct {
 }
 
 impl ExponentialDotProduct {
-    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["exponential_dot_product"],
         python: "ExponentialDotProduct",
         formula: "exp(gamma u·v)",
@@ -36,7 +36,7 @@ impl ExponentialDotProduct {
     }];
 }
 
-impl FactorKind for ExponentialDotProduct {
+impl KernelFactor for ExponentialDotProduct {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -45,7 +45,7 @@ impl FactorKind for ExponentialDotProduct {
         Structure::Separable
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         Self::DECLARED[0]
     }
 
@@ -79,16 +79,16 @@ impl FactorKind for ExponentialDotProduct {
 
     /// Each exponent is off by six roundings, and the exponential relatively by as much as its exponent
     /// absolutely.
-    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let of = |&slot: &usize| {
-            let [u, v] = reach.from(self.columns[slot], self.center[slot]);
+            let [u, v] = reach.max_distance_from(self.columns[slot], self.center[slot]);
             self.gamma * u * (v / (self.scale[slot] * self.scale[slot]))
         };
         let exponent: f64 = slots.iter().map(of).sum();
         let units = 6.1 * exponent + 4.0 * slots.len() as f64;
         // Below lie subnormal numbers.
         let tiny = if exponent < 700.0 { 0.0 } else { f64::MIN_POSITIVE };
-        Precision { units, per_log: 0.0, deepest: 0.0, top: exponent.min(700.0).exp(), tiny }
+        RoundingBound { units, per_log: 0.0, deepest: 0.0, top: exponent.min(700.0).exp(), tiny }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -60,7 +60,7 @@ impl Kernel {
         let count = self.parameters().len();
         // By rows, each over the upper triangle; the rows' sums are added in order, so that the result
         // does not depend on the number of threads.
-        let of_row = |(own, scratch): &mut (Vec<f64>, Scratch), i: usize| {
+        let of_row = |(own, scratch): &mut (Vec<f64>, GradientScratch), i: usize| {
             // Pairs off the diagonal count twice.
             own.clear();
             own.extend(weights.row(i)[i..].iter().map(|w| 2.0 * w));
@@ -69,7 +69,7 @@ impl Kernel {
             self.add_gradient(isa, Columns::of(x, i), &x.row(i), own, None, scratch, &mut sums);
             sums
         };
-        let memory = || (Vec::new(), Scratch::of(self));
+        let memory = || (Vec::new(), GradientScratch::of(self));
         let per_row: Vec<Vec<f64>> = (0..x.rows()).into_par_iter().map_init(memory, of_row).collect();
         let mut total = vec![0.0; count];
         for row in &per_row {
@@ -88,10 +88,10 @@ impl Kernel {
         v: &[f64],
         weights: &[f64],
         known: Option<&[f64]>,
-        scratch: &mut Scratch,
+        scratch: &mut GradientScratch,
         sums: &mut [f64],
     ) {
-        let Scratch { counts, value, weighed, .. } = scratch;
+        let GradientScratch { counts, value, weighed, .. } = scratch;
         let (mut p, mut counts) = (0, counts.iter());
         for term in &self.terms {
             // The term at each pair, times its weight.
@@ -118,7 +118,7 @@ impl Kernel {
 }
 
 /// Memory for [`Kernel::add_gradient`] and [`Kernel::add_slopes`], kept from row to row.
-pub(crate) struct Scratch {
+pub(crate) struct GradientScratch {
     /// By factor, how many parameters it has.
     counts: Vec<usize>,
     value: Vec<f64>,
@@ -127,7 +127,7 @@ pub(crate) struct Scratch {
     weighed: Vec<f64>,
 }
 
-impl Scratch {
+impl GradientScratch {
     /// For this kernel.
     pub(crate) fn of(kernel: &Kernel) -> Self {
         let factors = kernel.terms.iter().flat_map(|term| &term.factors);
@@ -162,20 +162,20 @@ impl Kernel {
     /// with the second. The sums of values are `sums[.. stride]`, those of parameter p the stretch of as many
     /// numbers that begins at `(1 + p) stride`; of each the last n are added to.
     #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
-    pub(crate) fn add_slopes(
+    pub(crate) fn add_value_and_gradient(
         &self,
         isa: Isa,
         u: Columns<'_>,
         v: &[f64],
         [first, others]: [f64; 2],
         slopes: bool,
-        scratch: &mut Scratch,
+        scratch: &mut GradientScratch,
         (sums, stride): (&mut [f64], usize),
     ) {
         let n = u.len();
         let mut parts = sums.chunks_exact_mut(stride).map(|part| &mut part[stride - n..]);
         let Some(total) = parts.next() else { return };
-        let Scratch { counts, value, slopes: by, .. } = scratch;
+        let GradientScratch { counts, value, slopes: by, .. } = scratch;
         value.resize(n, 0.0);
         let mut counts = counts.iter();
         for term in &self.terms {

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, ArgumentValues, Declaration, Takes};
-use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
 pub(super) const CENTER: Argument =
-    Argument::new("center", Takes::Centers, 0.0, "subtracted from each column");
-pub(super) const SCALE: Argument = Argument::new("scale", Takes::Scales, 1.0, "each column is divided by it");
+    Argument::new("center", ArgumentType::Centers, 0.0, "subtracted from each column");
+pub(super) const SCALE: Argument =
+    Argument::new("scale", ArgumentType::Scales, 1.0, "each column is divided by it");
 
 /// `Σ_c (u_c - center_c)(v_c - center_c) / scale_c²` over its columns: a sum of one-column products, which
 /// the engines take apart.
@@ -23,7 +24,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["linear"],
         python: "Linear",
         formula: "u·v",
@@ -73,19 +74,19 @@ pub(super) fn inner_precision(
     center: &[f64],
     scale: &[f64],
     slots: &[usize],
-    reach: &Reach,
-) -> Precision {
+    reach: &ColumnRanges,
+) -> RoundingBound {
     let (mut top, mut tiny) = (0.0, 0.0);
     for &slot in slots {
-        let [u, v] = reach.from(columns[slot], center[slot]);
+        let [u, v] = reach.max_distance_from(columns[slot], center[slot]);
         top += u * (v / (scale[slot] * scale[slot]));
         // A slope that is subnormal.
         tiny += 5e-324 * (1.0 + u);
     }
-    Precision { units: (6 + slots.len()) as f64, per_log: 0.0, deepest: 0.0, top, tiny }
+    RoundingBound { units: (6 + slots.len()) as f64, per_log: 0.0, deepest: 0.0, top, tiny }
 }
 
-impl FactorKind for Linear {
+impl KernelFactor for Linear {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -94,7 +95,7 @@ impl FactorKind for Linear {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Additive }
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         Self::DECLARED[0]
     }
 
@@ -136,7 +137,7 @@ impl FactorKind for Linear {
         out.iter_mut().zip(&inner).for_each(|(o, i)| *o *= i);
     }
 
-    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         inner_precision(&self.columns, &self.center, &self.scale, slots, reach)
     }
 

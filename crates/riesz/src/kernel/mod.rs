@@ -6,50 +6,50 @@
 //! a kernel: ridge and noise belong to the estimators. Nor is the scaling of columns: every factor is written
 //! in the user's units.
 //!
-//! A new factor is a file with [`FactorKind`] and [`Declaration`], its `mod` and its line in `factors!`
+//! A new factor is a file with [`KernelFactor`] and [`FactorSchema`], its `mod` and its line in `factors!`
 //! below; a new profile of a stationary factor is an entry and a line in `profile.rs`. Expressions, help,
 //! checks, Python's constructors, the bound of robustness, random features and the conformance tests are made
 //! of what it says there.
 
-mod anchors;
 mod anova;
 mod categorical;
 mod exponential_dot_product;
+mod fast_distances;
+mod fixed_rows;
 mod gradient;
-mod heuristics;
+mod kernel_tile;
+mod lengthscale_heuristics;
 mod linear;
-mod mostly_equal;
+mod packed_points;
 mod parse;
 mod periodic;
-mod points;
+pub(crate) mod player_products;
 mod polynomial;
-pub(crate) mod powers;
-pub(crate) mod products;
-mod profile;
+pub(crate) mod polynomial_terms;
 mod registry;
-pub(crate) mod rounding;
+pub(crate) mod rounding_bounds;
 mod sigmoid;
 mod stationary;
-mod tile;
+mod stationary_functions;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use anchors::Anchors;
 pub use anova::Anova;
 pub use categorical::Categorical;
 pub use exponential_dot_product::ExponentialDotProduct;
-pub(crate) use gradient::Scratch;
-pub(crate) use heuristics::mean_variance;
-pub use heuristics::{Lengthscale, Units, lengthscales};
+pub(crate) use fixed_rows::FixedRows;
+pub(crate) use gradient::GradientScratch;
+pub(crate) use lengthscale_heuristics::mean_variance;
+pub use lengthscale_heuristics::{ColumnScaling, Lengthscale, lengthscales};
 pub use linear::Linear;
+pub(crate) use packed_points::Points;
 pub use parse::KernelExpression;
 pub use periodic::Periodic;
-pub(crate) use points::Points;
 pub use polynomial::Polynomial;
-pub use powers::Power;
-pub use registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven, help};
-pub use rounding::{Precision, Reach};
+pub use polynomial_terms::Power;
+pub use registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema, help_text};
+pub use rounding_bounds::{ColumnRanges, RoundingBound};
 pub use sigmoid::Sigmoid;
 pub use stationary::{Profile, Stationary};
 
@@ -91,7 +91,7 @@ pub struct Columns<'a> {
     start: usize,
     len: usize,
     /// Where these rows are alike, column by column of the table, if that is known.
-    alike: Option<&'a [tile::Alike]>,
+    alike: Option<&'a [kernel_tile::SharedValues]>,
 }
 
 impl<'a> Columns<'a> {
@@ -144,13 +144,13 @@ pub struct Distance<'f> {
 
 /// What a kind of factor provides. `v` is always a full row of the table; `out` has one number per row of
 /// `u`.
-pub trait FactorKind {
+pub trait KernelFactor {
     /// The columns it reads.
     fn columns(&self) -> &[usize];
     /// How it combines them.
     fn structure(&self) -> Structure;
     /// What its kind says of itself.
-    fn declaration(&self) -> &'static Declaration;
+    fn declaration(&self) -> &'static FactorSchema;
     /// Its arguments' values.
     fn values(&self) -> ArgumentValues;
     /// Checks them.
@@ -185,7 +185,7 @@ pub trait FactorKind {
     /// Multiplies `out[r][i]` by the factor at row i of `u` and the row `v[r]`, by the operations of
     /// [`multiply_all`](Self::multiply_all).
     #[doc(hidden)]
-    fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut tile::Block) {
+    fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut kernel_tile::Block) {
         for (v, out) in v.iter().zip(out) {
             self.multiply_all(isa, u, v, &mut out[..u.len()]);
         }
@@ -201,11 +201,11 @@ pub trait FactorKind {
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]);
     /// `out[p] = Σ_i weights[i] ∂ ln k / ∂ parameter p` at row i of `u` and the row `v`.
     fn weigh_slopes(&self, _: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
-        self.weigh_lists(u, v, weights, out);
+        self.weighted_log_gradients(u, v, weights, out);
     }
     /// The same by a list of slopes for each parameter.
     #[doc(hidden)]
-    fn weigh_lists(&self, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
+    fn weighted_log_gradients(&self, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         let mut slopes = vec![vec![0.0; u.len()]; out.len()];
         self.log_gradient(u, v, &mut slopes);
         out.iter_mut().zip(&slopes).for_each(|(out, own)| *out = crate::linalg::dot(weights, own));
@@ -277,10 +277,10 @@ pub trait FactorKind {
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
     /// How far it can be from the truth between such rows, over those of its `columns()` with these slots.
     #[doc(hidden)]
-    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision;
+    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound;
     /// The same over all of its columns.
     #[doc(hidden)]
-    fn precision_of_all(&self, reach: &Reach) -> Precision {
+    fn precision_of_all(&self, reach: &ColumnRanges) -> RoundingBound {
         self.precision(&(0..self.columns().len()).collect::<Vec<_>>(), reach)
     }
     /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
@@ -289,7 +289,7 @@ pub trait FactorKind {
     }
     /// A short formula with the parameters' values.
     fn formula(&self) -> String {
-        self.declaration().written(&self.values(), "")
+        self.declaration().format_expression(&self.values(), "")
     }
 }
 
@@ -301,7 +301,7 @@ macro_rules! factors {
         pub enum Factor { $($(#[$doc])* $variant($variant),)* }
 
         impl std::ops::Deref for Factor {
-            type Target = dyn FactorKind;
+            type Target = dyn KernelFactor;
             fn deref(&self) -> &Self::Target {
                 match self { $(Self::$variant(factor) => factor,)* }
             }
@@ -333,7 +333,7 @@ macro_rules! factors {
         })*
 
         /// What every kind of factor says of itself, one a profile for stationary factors.
-        pub fn registry() -> impl Iterator<Item = &'static Declaration> {
+        pub fn registry() -> impl Iterator<Item = &'static FactorSchema> {
             [$($variant::DECLARED),*].into_iter().flatten().copied()
         }
     };
@@ -491,10 +491,10 @@ impl Kernel {
     }
 
     /// How far it can be from the truth between such rows, of tables of so many columns.
-    pub(crate) fn off(&self, reach: &Reach, width: usize) -> f64 {
+    pub(crate) fn rounding_bound(&self, reach: &ColumnRanges, width: usize) -> f64 {
         let of = |term: &Term| {
             let pieces = term.factors.iter().map(|f| (f.precision_of_all(reach), f.bounded()));
-            let all = Precision::product(pieces);
+            let all = RoundingBound::product(pieces);
             // Squared distances may be summed up over all columns, and `z ln(1/z)` is 1/e at most.
             let logs = if all.per_log > 0.0 { all.per_log + 2.0 + width as f64 } else { 0.0 };
             let units = all.units + 0.368 * logs + (term.factors.len() + self.terms.len()) as f64;
@@ -504,12 +504,12 @@ impl Kernel {
     }
 
     /// The same kernel of columns that stand so many places further on.
-    pub fn moved(&self, places: usize) -> Self {
-        self.renumbered(&|j| j + places)
+    pub fn shift_columns(&self, places: usize) -> Self {
+        self.map_columns(&|j| j + places)
     }
 
     /// The same kernel of columns with other numbers.
-    pub(crate) fn renumbered(&self, place: &dyn Fn(usize) -> usize) -> Self {
+    pub(crate) fn map_columns(&self, place: &dyn Fn(usize) -> usize) -> Self {
         let mut kernel = self.clone();
         let factors = kernel.terms.iter_mut().flat_map(|term| &mut term.factors);
         factors.flat_map(|factor| factor.columns_mut()).for_each(|j| *j = place(*j));
@@ -580,14 +580,14 @@ impl Kernel {
 
     /// The largest value that it can have, which is that between a row and itself; `None` where that depends
     /// on the rows.
-    pub(crate) fn largest(&self) -> Option<f64> {
+    pub(crate) fn max_value(&self) -> Option<f64> {
         let bounded = |term: &Term| term.factors.iter().all(|factor| factor.bounded());
         self.terms.iter().all(bounded).then(|| self.terms.iter().map(|term| term.scale).sum())
     }
 
     /// Whether how large it can be does not depend on the rows.
     pub fn is_bounded(&self) -> bool {
-        self.largest().is_some()
+        self.max_value().is_some()
     }
 
     /// A short formula with the parameters' values.

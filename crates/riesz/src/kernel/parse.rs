@@ -12,8 +12,8 @@
 //! already read. Length scales and the linear and polynomial factors are relative to the given [`Units`];
 //! periods are in the column's own units.
 
-use super::registry::{Declaration, Given};
-use super::{Categorical, Factor, Kernel, Term, Units, registry};
+use super::registry::{FactorSchema, ParsedValue};
+use super::{Categorical, ColumnScaling, Factor, Kernel, Term, registry};
 use crate::error::{Error, Result, listed};
 use crate::table::{ColumnKind, Table};
 
@@ -26,16 +26,16 @@ const MAX_FACTORS: usize = 100;
 
 /// One named factor with its arguments, before it meets a table.
 #[derive(Debug, Clone)]
-struct Spec {
-    kind: &'static Declaration,
+struct FactorSyntax {
+    kind: &'static FactorSchema,
     at: usize,
     columns: Vec<(String, usize)>,
-    given: Vec<(&'static str, Given)>,
+    given: Vec<(&'static str, ParsedValue)>,
 }
 
 /// A scaled product; factors are indices into the list of specs.
 #[derive(Debug, Clone)]
-struct Product {
+struct ProductSyntax {
     scale: f64,
     factors: Vec<usize>,
 }
@@ -44,8 +44,8 @@ struct Product {
 #[derive(Debug, Clone)]
 pub struct KernelExpression {
     text: String,
-    specs: Vec<Spec>,
-    terms: Vec<Product>,
+    specs: Vec<FactorSyntax>,
+    terms: Vec<ProductSyntax>,
 }
 
 fn problem(text: &str, at: usize, message: impl std::fmt::Display) -> Error {
@@ -79,7 +79,7 @@ impl KernelExpression {
     ///
     /// # Errors
     /// [`Error::Parameter`] for unknown columns and for parameters outside their range.
-    pub fn resolve(&self, x: &Table, units: &Units) -> Result<Kernel> {
+    pub fn resolve(&self, x: &Table, units: &ColumnScaling) -> Result<Kernel> {
         let of_kind = |numeric: bool| -> Vec<usize> {
             (0..x.width()).filter(|&j| (x.columns()[j].kind == ColumnKind::Numeric) == numeric).collect()
         };
@@ -99,7 +99,7 @@ impl KernelExpression {
                 let mut read = vec![false; x.width()];
                 factors.iter().flat_map(|f| f.columns()).for_each(|&j| read[j] = true);
                 let left = categorical.iter().filter(|j| !read[**j]);
-                factors.extend(left.map(|&j| Factor::from(Categorical::over(j))));
+                factors.extend(left.map(|&j| Factor::from(Categorical::on_column(j))));
             }
             if factors.len() > MAX_FACTORS.max(x.width() * 2) {
                 return Err(problem(&self.text, 0, "the expression has too many factors"));
@@ -113,9 +113,9 @@ impl KernelExpression {
 
     fn resolve_one(
         &self,
-        spec: &Spec,
+        spec: &FactorSyntax,
         x: &Table,
-        units: &Units,
+        units: &ColumnScaling,
         numeric: &[usize],
         categorical: &[usize],
     ) -> Result<Vec<Factor>> {
@@ -162,7 +162,7 @@ impl KernelExpression {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
-    specs: Vec<Spec>,
+    specs: Vec<FactorSyntax>,
 }
 
 impl Parser<'_> {
@@ -190,7 +190,7 @@ impl Parser<'_> {
         problem(self.text, self.at, message)
     }
 
-    fn sum(&mut self, depth: usize) -> Result<Vec<Product>> {
+    fn sum(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
         let mut terms = self.product(depth)?;
         while self.take('+') {
             terms.extend(self.product(depth)?);
@@ -201,7 +201,7 @@ impl Parser<'_> {
         Ok(terms)
     }
 
-    fn product(&mut self, depth: usize) -> Result<Vec<Product>> {
+    fn product(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
         let mut left = self.atom(depth)?;
         while self.take('*') {
             let right = self.atom(depth)?;
@@ -215,7 +215,7 @@ impl Parser<'_> {
                     if factors.len() > MAX_FACTORS {
                         return Err(self.fail(format!("the product has more than {MAX_FACTORS} factors")));
                     }
-                    terms.push(Product { scale: a.scale * b.scale, factors });
+                    terms.push(ProductSyntax { scale: a.scale * b.scale, factors });
                 }
             }
             left = terms;
@@ -223,7 +223,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn atom(&mut self, depth: usize) -> Result<Vec<Product>> {
+    fn atom(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
         if self.take('(') {
             if depth == MAX_DEPTH {
                 return Err(self.fail(format!("parentheses are nested deeper than {MAX_DEPTH}")));
@@ -243,15 +243,15 @@ impl Parser<'_> {
         }
         if word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
             let scale = self.positive(&word, start)?;
-            return Ok(vec![Product { scale, factors: Vec::new() }]);
+            return Ok(vec![ProductSyntax { scale, factors: Vec::new() }]);
         }
         if word.eq_ignore_ascii_case("constant") {
-            return Ok(vec![Product { scale: self.constant()?, factors: Vec::new() }]);
+            return Ok(vec![ProductSyntax { scale: self.constant()?, factors: Vec::new() }]);
         }
-        let Some(kind) = Declaration::named(&word) else {
+        let Some(kind) = FactorSchema::named(&word) else {
             return Err(problem(self.text, start, format!("there is no kernel '{word}': {}", allowed())));
         };
-        let mut spec = Spec { kind, at: start, columns: vec![], given: vec![] };
+        let mut spec = FactorSyntax { kind, at: start, columns: vec![], given: vec![] };
         if self.take('(') && !self.take(')') {
             loop {
                 self.argument(&mut spec, &word)?;
@@ -264,7 +264,7 @@ impl Parser<'_> {
             }
         }
         self.specs.push(spec);
-        Ok(vec![Product { scale: 1.0, factors: vec![self.specs.len() - 1] }])
+        Ok(vec![ProductSyntax { scale: 1.0, factors: vec![self.specs.len() - 1] }])
     }
 
     /// What stands after `constant`: nothing, or its value in parentheses.
@@ -309,7 +309,7 @@ impl Parser<'_> {
         }
     }
 
-    fn argument(&mut self, spec: &mut Spec, name: &str) -> Result<()> {
+    fn argument(&mut self, spec: &mut FactorSyntax, name: &str) -> Result<()> {
         self.skip_space();
         let start = self.at;
         if let Some(quote) = self.peek().filter(|c| matches!(c, '\'' | '"')) {
@@ -347,7 +347,7 @@ impl Parser<'_> {
             }
             spec.given.push(given);
         } else if let Some(flag) = spec.kind.flag(&word) {
-            spec.given.push((flag, Given::Number(1.0)));
+            spec.given.push((flag, ParsedValue::Number(1.0)));
         } else {
             spec.columns.push((word, start));
         }
@@ -385,7 +385,7 @@ mod tests {
 
     fn kernel(text: &str) -> Result<Kernel> {
         let x = table();
-        KernelExpression::parse(text)?.resolve(&x, &Units::standardised(&x))
+        KernelExpression::parse(text)?.resolve(&x, &ColumnScaling::standardised(&x))
     }
 
     fn message(text: &str) -> String {

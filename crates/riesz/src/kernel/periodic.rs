@@ -2,16 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven};
-use super::{Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
+use super::{ColumnRanges, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
 const PERIOD: Argument = Argument {
-    ungiven: Ungiven::Refused("for example periodic(month, period=12)"),
-    ..Argument::new("period", Takes::Positive, 1.0, "in the column's own units").in_python("periodicity")
+    ungiven: DefaultValue::Refused("for example periodic(month, period=12)"),
+    ..Argument::new("period", ArgumentType::Positive, 1.0, "in the column's own units")
+        .in_python("periodicity")
 };
 const LENGTHSCALE: Argument =
-    Argument::new("lengthscale", Takes::Positive, 1.0, "of periodic: a number without unit")
+    Argument::new("lengthscale", ArgumentType::Positive, 1.0, "of periodic: a number without unit")
         .in_python("length_scale");
 
 /// `exp(-2 sin²(π (u - v) / period) / lengthscale²)` on one column.
@@ -26,7 +27,7 @@ pub struct Periodic {
 }
 
 impl Periodic {
-    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["periodic"],
         python: "Periodic",
         formula: "exp(-2 sin²(π (u - v) / period) / lengthscale²)",
@@ -43,7 +44,7 @@ impl Periodic {
     }
 }
 
-impl FactorKind for Periodic {
+impl KernelFactor for Periodic {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -52,7 +53,7 @@ impl FactorKind for Periodic {
         Structure::Separable
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         Self::DECLARED[0]
     }
 
@@ -105,13 +106,13 @@ impl FactorKind for Periodic {
     /// The angle is off by `π (2 turns + 3)` units. With an exponent E, `|dE/dθ| ≤ 2 √2 √E / ℓ`, of which
     /// `√E ≤ (1 + E)/2`; relative to a larger factor with exponent E' it is
     /// `√E' + max_z √z exp(-z) ≤ 1/2 + E'/2 + 0.43`.
-    fn precision(&self, _: &[usize], reach: &Reach) -> Precision {
-        let angle = std::f64::consts::PI * (2.0 * reach.apart(self.columns[0]) / self.period + 3.0);
+    fn precision(&self, _: &[usize], reach: &ColumnRanges) -> RoundingBound {
+        let angle = std::f64::consts::PI * (2.0 * reach.max_difference(self.columns[0]) / self.period + 3.0);
         let slope = 8.0_f64.sqrt() * angle / self.lengthscale;
         // What is left of the series: the square of the angle's error.
         let square = f64::EPSILON * (angle / self.lengthscale).powi(2);
         let deepest = 2.0 / (self.lengthscale * self.lengthscale);
-        Precision::new(5.0 + 0.93 * slope + square, 8.0 + 0.5 * slope, deepest)
+        RoundingBound::new(5.0 + 0.93 * slope + square, 8.0 + 0.5 * slope, deepest)
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {

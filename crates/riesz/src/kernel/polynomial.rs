@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, SCALE, add_inner, inner_precision, restricted_units};
-use super::registry::{Argument, ArgumentValues, Declaration, Takes, Ungiven};
-use super::{Columns, Factor, FactorKind, Parameter, Power, Precision, Reach, Structure};
+use super::registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, Power, RoundingBound, Structure};
 use crate::simd::Isa;
 
 const DEGREE: Argument =
-    Argument::new("degree", Takes::Whole(100), 3.0, "the power, a whole number up to 100");
+    Argument::new("degree", ArgumentType::Whole(100), 3.0, "the power, a whole number up to 100");
 pub(super) const GAMMA: Argument = Argument {
-    ungiven: Ungiven::OverColumns,
-    ..Argument::new("gamma", Takes::Positive, 1.0, "multiplies the inner product")
+    ungiven: DefaultValue::OverColumns,
+    ..Argument::new("gamma", ArgumentType::Positive, 1.0, "multiplies the inner product")
 };
 pub(super) const COEF0: Argument = Argument::new(
     "coef0",
-    Takes::Number,
+    ArgumentType::Number,
     1.0,
     "is added to it; negative, models can be read, and few be fitted",
 );
@@ -38,7 +38,7 @@ pub struct Polynomial {
 }
 
 impl Polynomial {
-    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["polynomial", "poly"],
         python: "Polynomial",
         formula: "(gamma u·v + coef0)^degree",
@@ -66,7 +66,7 @@ impl Polynomial {
     }
 }
 
-impl FactorKind for Polynomial {
+impl KernelFactor for Polynomial {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -80,7 +80,7 @@ impl FactorKind for Polynomial {
         Some(Power { columns, center, scale, gamma: *gamma, constant: *constant, degree: *degree })
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         Self::DECLARED[0]
     }
 
@@ -127,13 +127,13 @@ impl FactorKind for Polynomial {
     }
 
     /// That of a base times the degree.
-    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let inner = inner_precision(&self.columns, &self.center, &self.scale, slots, reach);
         let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0.abs());
         let top = base.powi(self.degree as i32);
         // An error of the base, lifted by the other bases; a power that is subnormal.
         let lost = degree * base.max(1.0).powi(self.degree as i32 - 1) * (self.gamma + 1.0) * inner.tiny;
-        Precision { units: degree * (inner.units + 4.0), top, tiny: lost + f64::MIN_POSITIVE, ..inner }
+        RoundingBound { units: degree * (inner.units + 4.0), top, tiny: lost + f64::MIN_POSITIVE, ..inner }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -3,19 +3,19 @@
 
 use std::fmt::Write as _;
 
-use super::{Factor, Lengthscale, Units, heuristics, lengthscales, registry};
+use super::{ColumnScaling, Factor, Lengthscale, lengthscale_heuristics, lengthscales, registry};
 use crate::error::{Error, Result, listed};
 use crate::table::Table;
 
 /// The numbers that an argument takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Takes {
+pub enum ArgumentType {
     /// A positive number a column, in the column's units. An expression gives a multiple of the columns'
     /// scales, or the name of a [`Lengthscale`] rule, by default the median.
     Lengthscales,
-    /// A number a column. An expression takes the [`Units`]' centers.
+    /// A number a column. An expression takes the [`ColumnScaling`]' centers.
     Centers,
-    /// A positive number a column. An expression takes the [`Units`]' scales.
+    /// A positive number a column. An expression takes the [`ColumnScaling`]' scales.
     Scales,
     /// A positive number.
     Positive,
@@ -29,7 +29,7 @@ pub enum Takes {
     Flag,
 }
 
-impl Takes {
+impl ArgumentType {
     /// Whether it takes one number a column.
     pub fn by_column(self) -> bool {
         matches!(self, Self::Lengthscales | Self::Centers | Self::Scales)
@@ -67,8 +67,8 @@ impl Takes {
 
 /// What an expression that does not give an argument takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Ungiven {
-    /// The argument's default, or what [`Takes`] says it finds in the table.
+pub enum DefaultValue {
+    /// The argument's default, or what [`ArgumentType`] says it finds in the table.
     Default,
     /// 1 / number of columns.
     OverColumns,
@@ -85,19 +85,24 @@ pub struct Argument {
     /// not take it.
     pub python: &'static str,
     /// The numbers it takes.
-    pub takes: Takes,
+    pub takes: ArgumentType,
     /// Its value where it is not given to a constructor.
     pub default: f64,
     /// Its value where it is not given in an expression.
-    pub ungiven: Ungiven,
+    pub ungiven: DefaultValue,
     /// What it is, in a line.
-    pub help: &'static str,
+    pub help_text: &'static str,
 }
 
 impl Argument {
     /// One that has the same name and the same default everywhere.
-    pub(crate) const fn new(name: &'static str, takes: Takes, default: f64, help: &'static str) -> Self {
-        Self { name, python: name, takes, default, ungiven: Ungiven::Default, help }
+    pub(crate) const fn new(
+        name: &'static str,
+        takes: ArgumentType,
+        default: f64,
+        help: &'static str,
+    ) -> Self {
+        Self { name, python: name, takes, default, ungiven: DefaultValue::Default, help_text: help }
     }
 
     /// Under another name in Python.
@@ -126,20 +131,20 @@ impl Argument {
     }
 
     /// As help shows it: its name, and what it is if an expression does not give it.
-    fn usage(&self) -> String {
+    fn syntax(&self) -> String {
         match (self.takes, self.ungiven) {
-            (Takes::Flag, _) => self.name.into(),
-            (Takes::Lengthscales, _) => format!("{}=median", self.name),
-            (_, Ungiven::Default) => format!("{}={}", self.name, self.default),
-            (_, Ungiven::OverColumns) => format!("{}=1/columns", self.name),
-            (_, Ungiven::Refused(_)) => format!("{}=…", self.name),
+            (ArgumentType::Flag, _) => self.name.into(),
+            (ArgumentType::Lengthscales, _) => format!("{}=median", self.name),
+            (_, DefaultValue::Default) => format!("{}={}", self.name, self.default),
+            (_, DefaultValue::OverColumns) => format!("{}=1/columns", self.name),
+            (_, DefaultValue::Refused(_)) => format!("{}=…", self.name),
         }
     }
 }
 
 /// A number in an expression, or the name of a rule.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Given {
+pub(super) enum ParsedValue {
     Number(f64),
     Rule(Lengthscale),
 }
@@ -168,7 +173,7 @@ impl ArgumentValues {
 
 /// What a kind of factor says of itself. A profile of a stationary factor is a kind of its own.
 #[derive(Debug)]
-pub struct Declaration {
+pub struct FactorSchema {
     /// Its names in expressions; messages use the first.
     pub names: &'static [&'static str],
     /// Its class in Python's `riesz.kernels`.
@@ -183,7 +188,7 @@ pub struct Declaration {
     pub(crate) make: fn(Vec<usize>, &ArgumentValues) -> Vec<Factor>,
 }
 
-impl Declaration {
+impl FactorSchema {
     /// The one that an expression calls by `name`, in upper or lower case.
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = name.to_ascii_lowercase();
@@ -224,30 +229,30 @@ impl Declaration {
     pub(super) fn resolve(
         &self,
         columns: Vec<usize>,
-        given: &[(&'static str, Given)],
+        given: &[(&'static str, ParsedValue)],
         x: &Table,
-        units: &Units,
+        units: &ColumnScaling,
     ) -> Result<Vec<Factor>> {
         let mut values = Vec::with_capacity(self.arguments.len());
         for argument in self.arguments {
             let own = given.iter().find(|(name, _)| *name == argument.name).map(|(_, given)| *given);
             let of_units = |from: &[f64]| columns.iter().map(|&j| from[j]).collect();
             let own = match (argument.takes, own, argument.ungiven) {
-                (Takes::Lengthscales, own, _) => {
+                (ArgumentType::Lengthscales, own, _) => {
                     let rule = match own {
-                        Some(Given::Rule(rule)) => rule,
-                        Some(Given::Number(value)) => Lengthscale::Fixed(value),
+                        Some(ParsedValue::Rule(rule)) => rule,
+                        Some(ParsedValue::Number(value)) => Lengthscale::Fixed(value),
                         None => Lengthscale::Median,
                     };
                     lengthscales(x, &columns, units, rule)?
                 }
-                (Takes::Centers, ..) => of_units(&units.center),
-                (Takes::Scales, ..) => of_units(&units.scale),
-                (_, Some(Given::Number(value)), _) => vec![value],
-                (Takes::Flag, None, _) => vec![0.0],
-                (.., Ungiven::Default) => vec![argument.default],
-                (.., Ungiven::OverColumns) => vec![1.0 / columns.len() as f64],
-                (.., Ungiven::Refused(example)) => {
+                (ArgumentType::Centers, ..) => of_units(&units.center),
+                (ArgumentType::Scales, ..) => of_units(&units.scale),
+                (_, Some(ParsedValue::Number(value)), _) => vec![value],
+                (ArgumentType::Flag, None, _) => vec![0.0],
+                (.., DefaultValue::Default) => vec![argument.default],
+                (.., DefaultValue::OverColumns) => vec![1.0 / columns.len() as f64],
+                (.., DefaultValue::Refused(example)) => {
                     let allowed = format!("{} needs a {}, {example}", self.names[0], argument.name);
                     return Err(Error::parameter(argument.name, "nothing", allowed));
                 }
@@ -262,14 +267,15 @@ impl Declaration {
         &self,
         name: &str,
         text: &str,
-    ) -> Option<std::result::Result<(&'static str, Given), String>> {
-        let argument = self.writable().find(|a| a.name == name && a.takes != Takes::Flag)?;
-        let rules = || heuristics::RULES.iter().filter(|_| argument.takes == Takes::Lengthscales);
+    ) -> Option<std::result::Result<(&'static str, ParsedValue), String>> {
+        let argument = self.writable().find(|a| a.name == name && a.takes != ArgumentType::Flag)?;
+        let rules =
+            || lengthscale_heuristics::RULES.iter().filter(|_| argument.takes == ArgumentType::Lengthscales);
         if let Some((_, rule)) = rules().find(|(word, _)| *word == text) {
-            return Some(Ok((argument.name, Given::Rule(*rule))));
+            return Some(Ok((argument.name, ParsedValue::Rule(*rule))));
         }
         Some(match text.parse::<f64>() {
-            Ok(value) if argument.takes.holds(value) => Ok((argument.name, Given::Number(value))),
+            Ok(value) if argument.takes.holds(value) => Ok((argument.name, ParsedValue::Number(value))),
             _ => {
                 let mut allowed: Vec<String> = rules().map(|(word, _)| word.to_string()).collect();
                 allowed.push(argument.takes.words());
@@ -280,7 +286,7 @@ impl Declaration {
 
     /// The flag that an expression names.
     pub(super) fn flag(&self, name: &str) -> Option<&'static str> {
-        self.arguments.iter().find(|a| a.takes == Takes::Flag && a.name == name).map(|a| a.name)
+        self.arguments.iter().find(|a| a.takes == ArgumentType::Flag && a.name == name).map(|a| a.name)
     }
 
     fn writable(&self) -> impl Iterator<Item = &'static Argument> {
@@ -290,28 +296,28 @@ impl Declaration {
     /// What can stand in its parentheses, for error messages.
     pub(super) fn allowed(&self) -> String {
         let mut text = String::from("allowed are names of columns");
-        let flags = self.writable().filter(|a| a.takes == Takes::Flag);
+        let flags = self.writable().filter(|a| a.takes == ArgumentType::Flag);
         flags.for_each(|flag| text.extend([", ", flag.name]));
-        let others = self.writable().filter(|a| a.takes != Takes::Flag);
+        let others = self.writable().filter(|a| a.takes != ArgumentType::Flag);
         others.for_each(|other| text.extend([", ", other.name, "=…"]));
         text
     }
 
     /// How an expression writes it, with every argument and its default.
-    pub fn usage(&self) -> String {
-        let arguments: Vec<String> = self.writable().map(Argument::usage).collect();
+    pub fn syntax(&self) -> String {
+        let arguments: Vec<String> = self.writable().map(Argument::syntax).collect();
         let name = self.names[0];
         if arguments.is_empty() { name.into() } else { format!("{name}({})", arguments.join(", ")) }
     }
 
     /// A short formula with the values of the arguments that expressions can give, but flags.
-    pub(super) fn written(&self, values: &ArgumentValues, flags: &str) -> String {
-        let number = |takes: Takes, v: f64| match takes {
-            Takes::Whole(_) => v.to_string(),
+    pub(super) fn format_expression(&self, values: &ArgumentValues, flags: &str) -> String {
+        let number = |takes: ArgumentType, v: f64| match takes {
+            ArgumentType::Whole(_) => v.to_string(),
             _ => format!("{v:.4}"),
         };
         let mut parts = Vec::new();
-        for argument in self.writable().filter(|a| a.takes != Takes::Flag) {
+        for argument in self.writable().filter(|a| a.takes != ArgumentType::Flag) {
             let own = values.list(argument.name).iter();
             let (low, high) = own.fold((f64::INFINITY, 0.0_f64), |(low, high), &v| (low.min(v), high.max(v)));
             let span =
@@ -330,14 +336,14 @@ impl Declaration {
 }
 
 /// How kernels are written, for the help of commands: every factor with its arguments and formula.
-pub fn help() -> String {
+pub fn help_text() -> String {
     let mut text = String::from(
         "Kernels are these factors, joined by + and *, with numbers as weights. r is the distance over the\n\
          length scale, and u·v the inner product of centred and scaled columns:\n",
     );
     let constant = ("constant(value=1)".to_string(), "value", &["constant"][..]);
     let rows: Vec<_> =
-        registry().map(|one| (one.usage(), one.formula, one.names)).chain([constant]).collect();
+        registry().map(|one| (one.syntax(), one.formula, one.names)).chain([constant]).collect();
     let width = rows.iter().map(|(usage, ..)| usage.chars().count()).max().unwrap_or(0);
     for (usage, formula, names) in &rows {
         let also = names[1..].iter().map(|name| format!(", also {name}")).collect::<String>();
@@ -345,14 +351,14 @@ pub fn help() -> String {
     }
     text.push_str("Columns to read are named among the arguments, by default all are read; the others are:");
     let mut seen: Vec<&Argument> = Vec::new();
-    for argument in registry().flat_map(Declaration::writable) {
-        if !seen.iter().any(|a| a.name == argument.name && a.help == argument.help) {
+    for argument in registry().flat_map(FactorSchema::writable) {
+        if !seen.iter().any(|a| a.name == argument.name && a.help_text == argument.help_text) {
             seen.push(argument);
         }
     }
     let width = seen.iter().map(|a| a.name.len()).max().unwrap_or(0);
     for argument in seen {
-        let _ = write!(text, "\n  {:width$}  {}", argument.name, argument.help);
+        let _ = write!(text, "\n  {:width$}  {}", argument.name, argument.help_text);
     }
     text
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, SCALE, add_inner, inner_precision, restricted_units};
 use super::polynomial::{COEF0, GAMMA};
-use super::registry::{Argument, ArgumentValues, Declaration};
-use super::{Columns, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::registry::{Argument, ArgumentValues, FactorSchema};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
 /// LIBSVM's and scikit-learn's default.
@@ -28,7 +28,7 @@ pub struct Sigmoid {
 }
 
 impl Sigmoid {
-    pub(super) const DECLARED: &'static [&'static Declaration] = &[&Declaration {
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = &[&FactorSchema {
         names: &["sigmoid"],
         python: "Sigmoid",
         formula: "tanh(gamma u·v + coef0)",
@@ -56,7 +56,7 @@ impl Sigmoid {
     }
 }
 
-impl FactorKind for Sigmoid {
+impl KernelFactor for Sigmoid {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -65,7 +65,7 @@ impl FactorKind for Sigmoid {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         Self::DECLARED[0]
     }
 
@@ -124,11 +124,11 @@ impl FactorKind for Sigmoid {
         }
     }
 
-    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let inner = inner_precision(&self.columns, &self.center, &self.scale, slots, reach);
         let top = self.gamma * inner.top + self.coef0.abs();
         let tiny = (self.gamma + 1.0) * inner.tiny + f64::MIN_POSITIVE;
-        Precision { units: inner.units + 8.0, top, tiny, ..inner }
+        RoundingBound { units: inner.units + 8.0, top, tiny, ..inner }
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -2,34 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::profile::{
-    CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RationalQuadraticShape, Shape,
+use super::kernel_tile;
+use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::rounding_bounds::{TINY, union_probability};
+use super::stationary_functions::{
+    CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RadialFunction,
+    RationalQuadraticShape,
 };
-use super::registry::{Argument, ArgumentValues, Declaration, Takes};
-use super::rounding::{TINY, either};
-use super::tile;
-use super::{Columns, Distance, Factor, FactorKind, Parameter, Precision, Reach, Structure};
+use super::{ColumnRanges, Columns, Distance, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::random::Random;
 use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
 pub(super) const LENGTHSCALE: Argument = Argument::new(
     "lengthscale",
-    Takes::Lengthscales,
+    ArgumentType::Lengthscales,
     1.0,
     "in units of the columns' scale, or by a rule: median, median_per_feature, scale, auto",
 )
 .in_python("length_scale");
 pub(super) const ARD: Argument =
-    Argument::new("ard", Takes::Flag, 0.0, "tune the length scales of the columns one by one").in_python("");
-const ISOTROPIC: Argument =
-    Argument::new("isotropic", Takes::Flag, 0.0, "one distance over all columns, which it ties together")
+    Argument::new("ard", ArgumentType::Flag, 0.0, "tune the length scales of the columns one by one")
         .in_python("");
+const ISOTROPIC: Argument = Argument::new(
+    "isotropic",
+    ArgumentType::Flag,
+    0.0,
+    "one distance over all columns, which it ties together",
+)
+.in_python("");
 
 /// As scikit-learn has it, the Python classes are isotropic unless they are told.
 const ISOTROPIC_AT_FIRST: Argument = Argument { python: "isotropic", default: 1.0, ..ISOTROPIC };
 const ALPHA: Argument = Argument::new(
     "alpha",
-    Takes::Positive,
+    ArgumentType::Positive,
     1.0,
     "weighs large scales against small: the larger, the nearer to rbf",
 );
@@ -42,10 +48,10 @@ macro_rules! profiles {
         pub enum Profile { $($(#[$doc])* $variant $({ $(#[doc = "Shape parameter, > 0."] $field: f64),* })?,)* }
 
         /// What every profile says of itself as a factor.
-        const PROFILES: &[&Declaration] = &[$($shape::DECLARATION),*];
+        const PROFILES: &[&FactorSchema] = &[$($shape::DECLARATION),*];
 
         $(impl $shape {
-            const DECLARATION: &'static Declaration = &Declaration {
+            const DECLARATION: &'static FactorSchema = &FactorSchema {
                 names: &$names,
                 python: $python,
                 formula: $formula,
@@ -59,13 +65,13 @@ macro_rules! profiles {
 
         impl Profile {
             /// What it says of itself as a factor.
-            fn declaration(&self) -> &'static Declaration {
+            fn declaration(&self) -> &'static FactorSchema {
                 match self { $(Self::$variant { .. } => $shape::DECLARATION,)* }
             }
 
             /// Whether the product over columns is the profile of the joint distance.
             fn radial(&self) -> bool {
-                match self { $(Self::$variant { .. } => $shape::RADIAL,)* }
+                match self { $(Self::$variant { .. } => $shape::IS_RADIAL,)* }
             }
 
             /// Its own parameters.
@@ -140,7 +146,7 @@ pub struct Stationary {
 const RUN: usize = 128;
 
 impl Stationary {
-    pub(super) const DECLARED: &'static [&'static Declaration] = PROFILES;
+    pub(super) const DECLARED: &'static [&'static FactorSchema] = PROFILES;
 
     /// The squared scaled distances of `v` from rows `c RUN ..` of `u`.
     fn squares<'o>(
@@ -169,7 +175,7 @@ impl Stationary {
     }
 }
 
-impl FactorKind for Stationary {
+impl KernelFactor for Stationary {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -178,7 +184,7 @@ impl FactorKind for Stationary {
         if self.joint() { Structure::Joint } else { Structure::Separable }
     }
 
-    fn declaration(&self) -> &'static Declaration {
+    fn declaration(&self) -> &'static FactorSchema {
         self.profile.declaration()
     }
 
@@ -211,7 +217,7 @@ impl FactorKind for Stationary {
     }
 
     fn distance(&self) -> Option<Distance<'_>> {
-        let steepest = with_shape!(self.profile, shape => shape.curvature())?;
+        let steepest = with_shape!(self.profile, shape => shape.quadratic_lower_coefficient())?;
         let (columns, lengthscale) = (&self.columns[..], &self.lengthscale[..]);
         let (units, per_log, _) = with_shape!(self.profile, shape => shape.precision());
         // `-k ln k` is below a half.
@@ -223,10 +229,10 @@ impl FactorKind for Stationary {
         with_shape!(self.profile, shape => of_square(isa, shape, squares, out));
     }
 
-    fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut tile::Block) {
+    fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut kernel_tile::Block) {
         if v.len() > 1 && self.by_distance() {
-            let mut square = [[0.0; tile::RUN]; tile::GROUP];
-            tile::squares(isa, u, v, &self.columns, &self.lengthscale, &mut square);
+            let mut square = [[0.0; kernel_tile::RUN]; kernel_tile::GROUP];
+            kernel_tile::squares(isa, u, v, &self.columns, &self.lengthscale, &mut square);
             for (square, out) in square.iter().zip(&mut out[..v.len()]) {
                 self.multiply_squares(isa, &square[..u.len()], &mut out[..u.len()]);
             }
@@ -294,7 +300,7 @@ impl FactorKind for Stationary {
 
     fn weigh_slopes(&self, isa: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         if self.joint() || !self.profile.parameters().is_empty() {
-            return self.weigh_lists(u, v, weights, out);
+            return self.weighted_log_gradients(u, v, weights, out);
         }
         // The same without a list for every column: tuning spends its time here.
         out.fill(0.0);
@@ -313,21 +319,20 @@ impl FactorKind for Stationary {
     fn fall(&self, delta: &[f64]) -> Option<f64> {
         let far = self.columns.iter().zip(&self.lengthscale).map(|(&j, l)| (delta[j] / l).powi(2));
         let fall = |s: f64| {
-            let (near, at) =
-                with_shape!(self.profile, shape => (shape.curvature(), shape.at_square::<Plain>(s)));
+            let (near, at) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.of_squared_distance::<Plain>(s)));
             // Near 0 no profile is below its parabola; farther off the difference has its digits.
             near.map_or_else(|| -(-s.sqrt()).exp_m1(), |near| (near * s).min(1.0 - at + 1e-14))
         };
         Some(if self.joint() || self.profile.radial() {
             fall(far.sum())
         } else {
-            far.map(fall).fold(0.0, either)
+            far.map(fall).fold(0.0, union_probability)
         })
     }
 
-    fn precision(&self, slots: &[usize], reach: &Reach) -> Precision {
+    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let (units, per_log, exponent) = with_shape!(self.profile, shape => shape.precision());
-        let far = slots.iter().map(|&slot| reach.apart(self.columns[slot]) / self.lengthscale[slot]);
+        let far = slots.iter().map(|&slot| reach.max_difference(self.columns[slot]) / self.lengthscale[slot]);
         let deepest = far.map(|r| exponent[0] * r + exponent[1] * (r * r)).sum();
         let count = slots.len() as f64;
         // Squared distances are summed up before the profile, or profiles multiplied.
@@ -336,7 +341,7 @@ impl FactorKind for Stationary {
         } else {
             (units * count, per_log)
         };
-        Precision { tiny: count * TINY, ..Precision::new(units, per_log, deepest) }
+        RoundingBound { tiny: count * TINY, ..RoundingBound::new(units, per_log, deepest) }
     }
 
     fn frequency(&self, slot: usize, random: &mut Random) -> Option<f64> {
@@ -351,7 +356,7 @@ impl FactorKind for Stationary {
     }
 
     fn formula(&self) -> String {
-        self.declaration().written(&self.values(), if self.joint() { ISOTROPIC.name } else { "" })
+        self.declaration().format_expression(&self.values(), if self.joint() { ISOTROPIC.name } else { "" })
     }
 }
 
@@ -375,15 +380,21 @@ pub(super) fn set_lengthscales(lengthscale: &mut [f64], ard: bool, log_values: &
 }
 
 #[inline(always)]
-fn column_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+fn column_body<V: Simd, S: RadialFunction>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
     for (o, &x) in out.iter_mut().zip(u) {
-        *o *= shape.at_distance::<V>(((x - v) * inverse).abs());
+        *o *= shape.of_distance::<V>(((x - v) * inverse).abs());
     }
 }
 
 /// The sum of `weights[i]` times the slope at `u[i]` and `v`, in fixed lanes.
 #[inline(always)]
-fn weigh_column_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]) -> f64 {
+fn weigh_column_body<V: Simd, S: RadialFunction>(
+    shape: S,
+    u: &[f64],
+    v: f64,
+    inverse: f64,
+    weights: &[f64],
+) -> f64 {
     let mut lanes = [0.0; LANES];
     let ((u, u_rest), (w, w_rest)) = (u.as_chunks::<LANES>(), weights.as_chunks::<LANES>());
     for (u, w) in u.iter().zip(w) {
@@ -404,21 +415,21 @@ fn add_square_body<V: Simd>(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
 }
 
 #[inline(always)]
-fn of_square_body<V: Simd, S: Shape>(shape: S, square: &[f64], out: &mut [f64]) {
+fn of_square_body<V: Simd, S: RadialFunction>(shape: S, square: &[f64], out: &mut [f64]) {
     for (o, &s) in out.iter_mut().zip(square) {
-        *o *= shape.at_square::<V>(s);
+        *o *= shape.of_squared_distance::<V>(s);
     }
 }
 
 #[inline(always)]
-fn add_slope_body<V: Simd, S: Shape>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+fn add_slope_body<V: Simd, S: RadialFunction>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
     for (o, &x) in out.iter_mut().zip(u) {
         *o += shape.slope(((x - v) * inverse).abs());
     }
 }
 
 #[inline(always)]
-fn slope_over_square_body<V: Simd, S: Shape>(shape: S, square: &mut [f64]) {
+fn slope_over_square_body<V: Simd, S: RadialFunction>(shape: S, square: &mut [f64]) {
     for s in square {
         let slope = shape.slope(s.sqrt()) / *s;
         *s = if *s > 0.0 { slope } else { 0.0 };
@@ -434,22 +445,22 @@ fn add_square_times_body<V: Simd>(u: &[f64], v: f64, inverse: f64, times: &[f64]
 }
 
 dispatch! {
-    fn column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = column_body::<V, S>
+    fn column[S: RadialFunction](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = column_body::<V, S>
 }
 dispatch! {
-    fn weigh_column[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]) -> f64 = weigh_column_body::<V, S>
+    fn weigh_column[S: RadialFunction](shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]) -> f64 = weigh_column_body::<V, S>
 }
 dispatch! {
     fn add_square(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_square_body::<V>
 }
 dispatch! {
-    fn of_square[S: Shape](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<V, S>
+    fn of_square[S: RadialFunction](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<V, S>
 }
 dispatch! {
-    fn add_slope[S: Shape](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_slope_body::<V, S>
+    fn add_slope[S: RadialFunction](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_slope_body::<V, S>
 }
 dispatch! {
-    fn slope_over_square[S: Shape](shape: S, square: &mut [f64]) = slope_over_square_body::<V, S>
+    fn slope_over_square[S: RadialFunction](shape: S, square: &mut [f64]) = slope_over_square_body::<V, S>
 }
 dispatch! {
     fn add_square_times(u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]) = add_square_times_body::<V>

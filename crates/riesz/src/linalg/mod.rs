@@ -1,13 +1,13 @@
 //! The little linear algebra that kernel machines need, over the `faer` library. No type of that library
 //! appears in a signature, so it can be replaced here alone.
 
-pub(crate) mod block;
-pub(crate) mod fixed;
+pub(crate) mod block_cg;
+pub(crate) mod exact_gram;
 mod pivoted;
-pub(crate) mod sequential;
+pub(crate) mod small_dense;
 mod sparse;
 
-pub(crate) use pivoted::few_columns;
+pub(crate) use pivoted::low_rank_factor;
 pub use sparse::Sparse;
 
 use faer::linalg::solvers::Solve;
@@ -84,7 +84,7 @@ impl Matrix {
     }
 
     /// The first so many rows of as many columns, in the same memory.
-    pub(crate) fn into_leading(mut self, size: usize) -> Self {
+    pub(crate) fn truncate_square(mut self, size: usize) -> Self {
         if size < self.cols {
             (1..size).for_each(|i| self.data.copy_within(i * self.cols..i * self.cols + size, i * size));
         }
@@ -177,7 +177,7 @@ impl Matrix {
     }
 
     /// The product `selfᵀ self`, half the cost of any other.
-    pub(crate) fn inner(&self) -> Matrix {
+    pub(crate) fn gram_of_columns(&self) -> Matrix {
         use faer::linalg::matmul::triangular::{self, BlockStructure};
         let mut out = Matrix::zeros(self.cols, self.cols);
         triangular::matmul(
@@ -197,7 +197,7 @@ impl Matrix {
 
     /// Adds `AᵀA` to the upper triangle of this square matrix; A is given column by column. The strict lower
     /// triangle is left as it is.
-    pub(crate) fn add_inner_of_columns(&mut self, columns: &[f64]) {
+    pub(crate) fn add_gram_of_columns(&mut self, columns: &[f64]) {
         use faer::linalg::matmul::triangular::{self, BlockStructure};
         let n = columns.len() / self.cols.max(1);
         let a = MatRef::from_column_major_slice(columns, n, self.cols);
@@ -304,7 +304,7 @@ impl Cholesky {
     pub fn new(matrix: Matrix, what: &'static str) -> Result<Self> {
         let n = matrix.rows;
         let mean = (0..n).map(|i| matrix[(i, i)]).sum::<f64>() / n.max(1) as f64;
-        Self::with_jitter_of(matrix, mean, what)
+        Self::with_jitter_scale(matrix, mean, what)
     }
 
     /// The same with jitters relative to `mean`: the size of what the matrix is a difference of, for one that
@@ -312,7 +312,7 @@ impl Cholesky {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_jitter_of(matrix: Matrix, mean: f64, what: &'static str) -> Result<Self> {
+    pub fn with_jitter_scale(matrix: Matrix, mean: f64, what: &'static str) -> Result<Self> {
         let n = matrix.rows;
         let diagonal: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
         let mut lower = matrix;
@@ -357,7 +357,7 @@ impl Cholesky {
     }
 
     /// Solves `X Lᵀ = B` in place: [`solve_lower_in_place`](Self::solve_lower_in_place) of every row.
-    pub(crate) fn solve_lower_of_rows(&self, b: &mut Matrix) {
+    pub(crate) fn solve_lower_right(&self, b: &mut Matrix) {
         self.solve_lower(b.view_mut().transpose_mut());
     }
 
@@ -371,7 +371,7 @@ impl Cholesky {
     }
 
     /// Solves `X L = B` in place: [`solve_upper_in_place`](Self::solve_upper_in_place) of every row.
-    pub(crate) fn solve_upper_of_rows(&self, b: &mut Matrix) {
+    pub(crate) fn solve_upper_right(&self, b: &mut Matrix) {
         self.solve_upper(b.view_mut().transpose_mut());
     }
 
@@ -593,8 +593,8 @@ mod tests {
             assert!(largest <= norm && norm < 3.0 * largest);
             let rows = Matrix::from_row_major(7, n, (0..7 * n).map(|k| (k as f64).sin()).collect());
             let mut sums = spd(n);
-            sums.add_inner_of_columns(rows.transpose().data());
-            let (start, added) = (spd(n), rows.inner());
+            sums.add_gram_of_columns(rows.transpose().data());
+            let (start, added) = (spd(n), rows.gram_of_columns());
             for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 let more = if j >= i { added[(i, j)] } else { 0.0 };
                 assert!((sums[(i, j)] - start[(i, j)] - more).abs() < 1e-12);

@@ -6,7 +6,7 @@ use super::Matrix;
 /// Pivots and their columns, in the order of steps, of a symmetric positive semi-definite matrix of `n` rows,
 /// until `enough` of what is left on the diagonal, with the next pivot, is true; pivots have less than
 /// nothing left. Cost O(n columns²).
-pub(super) fn pivoted(
+pub(super) fn pivoted_cholesky(
     matrix: &[f64],
     n: usize,
     enough: impl Fn(&[f64], usize) -> bool,
@@ -33,12 +33,12 @@ pub(super) fn pivoted(
 }
 
 /// Columns C with `C Cᵀ` the matrix but for a rest whose trace is at most `left` of the whole.
-pub(crate) fn few_columns(matrix: &Matrix, left: f64) -> Matrix {
+pub(crate) fn low_rank_factor(matrix: &Matrix, left: f64) -> Matrix {
     let n = matrix.rows();
     let sum = |rest: &[f64]| rest.iter().map(|v| v.max(0.0)).sum::<f64>();
     let all: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
     let enough = left * sum(&all);
-    let found = pivoted(matrix.data(), n, |rest, _| sum(rest) <= enough);
+    let found = pivoted_cholesky(matrix.data(), n, |rest, _| sum(rest) <= enough);
     let values = (0..n).flat_map(|i| found.iter().map(move |(_, own)| own[i])).collect();
     Matrix::from_row_major(n, found.len(), values)
 }
@@ -58,7 +58,7 @@ mod tests {
         let all = Kernel::gaussian(&[1.0]).gram(&x);
         let counts: Vec<usize> = [0.3, 1e-3, 1e-9]
             .map(|left| {
-                let few = few_columns(&all, left);
+                let few = low_rank_factor(&all, left);
                 let mut rest = all.clone();
                 let told = few.matmul(&few.transpose());
                 rest.data_mut().iter_mut().zip(told.data()).for_each(|(v, t)| *v -= t);
@@ -70,6 +70,6 @@ mod tests {
             })
             .to_vec();
         assert!(counts[0] < counts[1] && counts[1] < counts[2] && counts[2] < 15, "{counts:?}");
-        assert_eq!(few_columns(&Matrix::zeros(3, 3), 1e-3).cols(), 0);
+        assert_eq!(low_rank_factor(&Matrix::zeros(3, 3), 1e-3).cols(), 0);
     }
 }

@@ -83,7 +83,7 @@ impl Sparse {
     }
 
     /// The three arrays of [`new`](Self::new).
-    pub fn parts(&self) -> (&[usize], &[usize], &[f64]) {
+    pub fn raw_parts(&self) -> (&[usize], &[usize], &[f64]) {
         (&self.starts, &self.places, &self.weights)
     }
 
@@ -113,7 +113,7 @@ impl Sparse {
     ///
     /// # Panics
     /// If the matrix has not as many rows as this one columns.
-    pub fn times(&self, dense: &Matrix) -> Matrix {
+    pub fn matmul(&self, dense: &Matrix) -> Matrix {
         assert_eq!(self.cols(), dense.rows(), "inner sizes differ");
         let mut out = Matrix::zeros(self.rows, dense.cols());
         for j in 0..self.cols() {

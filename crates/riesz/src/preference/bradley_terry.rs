@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::duels::Duels;
-use super::logistic::{Differences, Mode};
-use super::pairs::{self, Pair, wide_columns};
+use super::pair_kernel::{self, Pair, wide_columns};
+use super::paired_logistic::{PairedLogistic, PairedLogisticMode};
+use crate::control::RunControl;
 use crate::error::{Error, Result, listed};
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::fit::evidence::{self, Search};
+use crate::fit::hyperparameter_search::{self, SearchOptions};
 use crate::kernel::{Categorical, Kernel, Linear, Parameter};
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
-use crate::posterior::{Covariance, Known, Posterior};
-use crate::stop::Watch;
+use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::{Column, ColumnKind, Table};
 
 /// Models with more coefficients say nothing of their covariance in files, which takes 32 of their square in
@@ -59,10 +59,10 @@ pub struct BradleyTerry {
 pub struct BradleyTerryFit {
     /// The log odds that the left item wins over wide rows: of the items' names (`left_item`, `right_item`),
     /// or of their covariates.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// How sure the coefficients are: the posterior given a ridge, of maximum likelihood the asymptotic
     /// covariance. `None` for more than 1,000 coefficients.
-    pub covariance: Option<Covariance>,
+    pub covariance: Option<PosteriorCovariance>,
     /// Abilities, one an item, whose sum is 0 (NaN where a maximum of the likelihood says nothing: for items
     /// without duels); or the coefficients of covariates, a unit of the column.
     pub coef: Vec<f64>,
@@ -77,8 +77,8 @@ pub struct BradleyTerryFit {
     pub steps: usize,
     /// What people should know: several components, items that never won or never lost.
     pub notes: Vec<String>,
-    differences: Differences,
-    mode: Mode,
+    differences: PairedLogistic,
+    mode: PairedLogisticMode,
     /// Standard deviations of the parameters, where their covariance was made.
     errors: Option<Vec<f64>>,
     /// What coefficients were divided by.
@@ -102,11 +102,11 @@ impl BradleyTerry {
     /// [`Error::Parameter`]; [`Error::Shape`]; [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, names: &[String], duels: &Duels) -> Result<BradleyTerryFit> {
         if names.len() != duels.items() {
-            return Err(shape("the list of names", "names", duels.items(), names.len()));
+            return Err(covariance_shape("the list of names", "names", duels.items(), names.len()));
         }
         let mut notes = Vec::new();
         let unpenalised = self.ridge == AbilityRidge::Fixed(0.0);
-        if let Some(problem) = unbounded(duels, names) {
+        if let Some(problem) = disconnected_reason(duels, names) {
             if unpenalised {
                 let problem = format!(
                     "have no Bradley-Terry abilities without a ridge: {problem}; set a ridge above 0"
@@ -116,13 +116,13 @@ impl BradleyTerry {
             notes.push(format!("{problem}: only the ridge keeps abilities finite, or comparable"));
         }
         // Of items without duels a maximum of the likelihood says nothing.
-        let met = degrees(duels);
+        let met = duel_weights(duels);
         let known: Vec<usize> = (0..names.len()).filter(|&i| !unpenalised || met[i] > 0.0).collect();
         let mut places = vec![None; names.len()];
         known.iter().enumerate().for_each(|(at, &i)| places[i] = Some(at));
         let number = |i: usize| places[i].unwrap_or_default();
         let pairs = duels.pairs().iter().map(|&(l, r)| (number(l), number(r))).collect();
-        let differences = Differences::of_items(known.len(), pairs, duels);
+        let differences = PairedLogistic::of_items(known.len(), pairs, duels);
         let found = self.solve(&differences)?;
         let theta = &found.mode.theta;
         let coef = places.iter().map(|at| at.map_or(f64::NAN, |at| theta[at])).collect();
@@ -145,7 +145,7 @@ impl BradleyTerry {
             errors = Some(roots(&all));
             let own = all.data().iter().sum::<f64>() / (known.len() * known.len()) as f64;
             all.data_mut().iter_mut().for_each(|c| *c -= own);
-            let mut q = Matrix::zeros(model.points.rows(), model.points.rows());
+            let mut q = Matrix::zeros(model.support_points.rows(), model.support_points.rows());
             for (i, j) in others().flat_map(|i| others().map(move |j| (i, j))) {
                 // Of differences all is told by those from the first item, as rows of the centred covariance
                 // sum up to 0.
@@ -154,12 +154,12 @@ impl BradleyTerry {
                     q[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
                 }
             }
-            Some(known_as(q))
+            Some(covariance_from_matrix(q))
         } else {
             None
         };
         let units = vec![1.0; known.len()];
-        let Found { mode, ridge, value, steps } = found;
+        let BradleyTerrySolution { mode, ridge, value, steps } = found;
         let log_likelihood = mode.log_likelihood;
         Ok(BradleyTerryFit {
             model,
@@ -187,7 +187,7 @@ impl BradleyTerry {
     /// [`Error::Parameter`]; [`Error::Shape`]; [`Error::Interrupted`].
     pub fn fit_linear(&self, items: &Table, duels: &Duels) -> Result<BradleyTerryFit> {
         if items.rows() != duels.items() {
-            return Err(shape("the table of items", "rows", duels.items(), items.rows()));
+            return Err(covariance_shape("the table of items", "rows", duels.items(), items.rows()));
         }
         if let Some(column) = items.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
             let (found, expected) = ("categories", "numbers (write an indicator column for each level)");
@@ -205,7 +205,7 @@ impl BradleyTerry {
         }
         let scaled = (0..n * d).map(|at| (items.get(at / d, at % d) - center[at % d]) / units[at % d]);
         let x = Matrix::from_row_major(n, d, scaled.collect());
-        let differences = Differences::of_features(x, duels);
+        let differences = PairedLogistic::of_features(x, duels);
         let found = self.solve(&differences)?;
         let theta = &found.mode.theta;
         // Point j is one unit of column j ahead on the left and one behind on the right.
@@ -226,11 +226,11 @@ impl BradleyTerry {
         let errors = Some(roots(&q));
         q.data_mut().iter_mut().for_each(|v| *v = -*v);
         let coef = theta.iter().zip(&units).map(|(t, u)| t / u).collect();
-        let Found { mode, ridge, value, steps } = found;
+        let BradleyTerrySolution { mode, ridge, value, steps } = found;
         let log_likelihood = mode.log_likelihood;
         Ok(BradleyTerryFit {
             model,
-            covariance: Some(known_as(q)),
+            covariance: Some(covariance_from_matrix(q)),
             coef,
             ridge,
             log_likelihood,
@@ -245,15 +245,15 @@ impl BradleyTerry {
         })
     }
 
-    fn solve(&self, differences: &Differences) -> Result<Found> {
-        let watch = Watch { stop: &self.stop, progress: Watch::nobody().progress };
+    fn solve(&self, differences: &PairedLogistic) -> Result<BradleyTerrySolution> {
+        let watch = RunControl { stop: &self.stop, progress: RunControl::nobody().progress };
         if let AbilityRidge::Fixed(ridge) = self.ridge {
             if !(ridge.is_finite() && ridge >= 0.0) {
                 return Err(Error::parameter("ridge", ridge, "it is finite and not negative"));
             }
             let mode = differences.mode(ridge, &self.stop)?;
             let steps = mode.steps;
-            return Ok(Found { mode, ridge, value: None, steps });
+            return Ok(BradleyTerrySolution { mode, ridge, value: None, steps });
         }
         let start = [Parameter { name: "ridge".into(), log_value: -2.0 * 1.5_f64.ln() }];
         let objective = |theta: &[f64]| {
@@ -261,11 +261,12 @@ impl BradleyTerry {
             let z = (theta[0] - start[0].log_value) / 3.0;
             Ok((value - 0.5 * z * z, vec![slope - z / 3.0]))
         };
-        let found = evidence::maximise(&start, 0..1, Search::default(), watch, objective)?;
+        let found =
+            hyperparameter_search::maximise(&start, 0..1, SearchOptions::default(), watch, objective)?;
         let ridge = found.theta[0].exp();
         let (value, _) = differences.evidence(ridge, &self.stop)?;
         let mode = differences.mode(ridge, &self.stop)?;
-        Ok(Found { mode, ridge, value: Some(value), steps: found.evaluations })
+        Ok(BradleyTerrySolution { mode, ridge, value: Some(value), steps: found.evaluations })
     }
 }
 
@@ -289,7 +290,7 @@ impl BradleyTerryFit {
     }
 
     /// The mean and covariance of the abilities of all items, as
-    /// [`Ranking::of_abilities`](super::Ranking::of_abilities) takes them. Cost items³.
+    /// [`Ranking::of_abilities`](super::RankingRequest::of_abilities) takes them. Cost items³.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a linear model, and where an item had no duels while there is no ridge;
@@ -324,8 +325,8 @@ impl BradleyTerryFit {
             None => Err(Error::parameter("item", item, "there is no such item")),
         };
         let pairs = pairs.iter().map(|&(l, r)| Ok((place(l)?, place(r)?))).collect::<Result<Vec<Pair>>>()?;
-        let sd = self.differences.deviations(&self.mode, &pairs, stop)?;
-        let g = self.differences.scores(&self.mode.theta);
+        let sd = self.differences.standard_deviations(&self.mode, &pairs, stop)?;
+        let g = self.differences.linear_predictor(&self.mode.theta);
         Ok(pairs.iter().zip(sd).map(|(&(l, r), sd)| (g[l] - g[r], sd)).collect())
     }
 
@@ -341,20 +342,25 @@ fn roots(covariance: &Matrix) -> Vec<f64> {
 }
 
 /// A solution.
-struct Found {
-    mode: Mode,
+struct BradleyTerrySolution {
+    mode: PairedLogisticMode,
     ridge: f64,
     value: Option<f64>,
     steps: usize,
 }
 
-fn shape(what: &str, unit: &'static str, expected: usize, found: usize) -> Error {
+fn covariance_shape(what: &str, unit: &'static str, expected: usize, found: usize) -> Error {
     Error::Shape { what: what.into(), unit, expected, found, why: "one an item of the duels".into() }
 }
 
 /// What is known of coefficients that have their covariance as a whole, of which none is a prior.
-fn known_as(q: Matrix) -> Covariance {
-    Covariance { prior: 0.0, mirror: None, known: vec![Known::Dense(q)], scale: vec![1.0] }
+fn covariance_from_matrix(q: Matrix) -> PosteriorCovariance {
+    PosteriorCovariance {
+        prior_scale: 0.0,
+        skew_swap: None,
+        reduction: vec![VarianceReduction::Dense(q)],
+        scale: vec![1.0],
+    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "what an expansion is made of")]
@@ -364,9 +370,9 @@ fn expansion(
     points: Table,
     coef: Vec<f64>,
     duels: &Duels,
-    found: &Found,
+    found: &BradleyTerrySolution,
     notes: &[String],
-) -> Result<Expansion> {
+) -> Result<KernelExpansion> {
     let mut card = vec![
         Fact::new("model", name),
         Fact::new("duels", duels.count()),
@@ -375,11 +381,11 @@ fn expansion(
     ];
     card.extend(found.value.map(|value| Fact::measured("log marginal likelihood", value)));
     card.extend(notes.iter().map(|note| Fact::new("note", note)));
-    pairs::model(kernel, points, coef, Link::Logistic, card)
+    pair_kernel::model(kernel, points, coef, Link::Logistic, card)
 }
 
 /// How much duels weigh that each item was in.
-fn degrees(duels: &Duels) -> Vec<f64> {
+fn duel_weights(duels: &Duels) -> Vec<f64> {
     let mut all = vec![0.0; duels.items()];
     for (&(l, r), weight) in duels.pairs().iter().zip(duels.weight()) {
         all[l] += weight;
@@ -390,7 +396,7 @@ fn degrees(duels: &Duels) -> Vec<f64> {
 
 /// Why the likelihood of abilities has no maximum, if it has none: a graph of several components, items that
 /// never won or lost, or groups without wins over the others.
-fn unbounded(duels: &Duels, names: &[String]) -> Option<String> {
+fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
     let components = duels.components();
     if components.len() > 1 {
         let sizes = listed(components.iter().map(|c| c.len().to_string()));
@@ -421,7 +427,7 @@ fn unbounded(duels: &Duels, names: &[String]) -> Option<String> {
     if !alone.is_empty() {
         return Some(alone.join(" and "));
     }
-    let group = duels.without_wins()?;
+    let group = duels.winless_items()?;
     let shown = group.iter().take(5).map(|&i| &names[i][..]).collect::<Vec<_>>().join(", ");
     let more = if group.len() > 5 { ", …" } else { "" };
     Some(format!("{} ({shown}{more}) never beat any of the others", count(group.len())))

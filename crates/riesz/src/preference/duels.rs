@@ -33,7 +33,7 @@ pub struct Duels {
     outcome: Vec<f64>,
     weight: Vec<f64>,
     ties: Vec<f64>,
-    has_shares: bool,
+    has_fractions: bool,
     contexts: Option<Contexts>,
     count: usize,
 }
@@ -69,7 +69,7 @@ impl Duels {
         outcome: &[f64],
         weight: Option<&[f64]>,
     ) -> Result<Self> {
-        Self::met(items, (left, right), outcome, weight, None)
+        Self::pairs_in_contexts(items, (left, right), outcome, weight, None)
     }
 
     /// The same of duels in contexts, a row a duel: surfaces, seasons, who judged. A pair is then counted
@@ -106,10 +106,16 @@ impl Duels {
             }
             rows.push(place);
         }
-        Self::met(items, (left, right), outcome, weight, Some((contexts.select_rows(&first), rows)))
+        Self::pairs_in_contexts(
+            items,
+            (left, right),
+            outcome,
+            weight,
+            Some((contexts.select_rows(&first), rows)),
+        )
     }
 
-    fn met(
+    fn pairs_in_contexts(
         items: usize,
         (left, right): (&[usize], &[usize]),
         outcome: &[f64],
@@ -171,7 +177,7 @@ impl Duels {
             outcome: sums.iter().map(|s| (s.won / s.weight).clamp(0.0, 1.0)).collect(),
             weight: sums.iter().map(|s| s.weight).collect(),
             ties: sums.iter().map(|s| s.ties).collect(),
-            has_shares,
+            has_fractions: has_shares,
             contexts: contexts.map(|(table, _)| Contexts { table, rows }),
             count,
         })
@@ -221,8 +227,8 @@ impl Duels {
     }
 
     /// Whether some outcomes are neither wins nor ties.
-    pub(super) fn has_shares(&self) -> bool {
-        self.has_shares
+    pub(super) fn has_fractions(&self) -> bool {
+        self.has_fractions
     }
 
     /// Where the pairs met, if that was said.
@@ -238,7 +244,7 @@ impl Duels {
         let mut all: Vec<Vec<usize>> = Vec::new();
         for start in 0..self.items {
             if !seen[start] && !neighbours[start].is_empty() {
-                let own = reached(start, &neighbours);
+                let own = reachable(start, &neighbours);
                 own.iter().for_each(|&item| seen[item] = true);
                 all.push(own);
             }
@@ -262,13 +268,13 @@ impl Duels {
                     }
                 }
             }
-            reached(component[0], &wins).len() == component.len()
+            reachable(component[0], &wins).len() == component.len()
         };
         along(true) && along(false)
     }
 
     /// Items of one component that never beat any of the others of it, if there are some.
-    pub(super) fn without_wins(&self) -> Option<Vec<usize>> {
+    pub(super) fn winless_items(&self) -> Option<Vec<usize>> {
         let component = self.components().into_iter().next()?;
         let mut beaten = vec![Vec::new(); self.items];
         for (&(l, r), &share) in self.pairs.iter().zip(&self.outcome) {
@@ -281,7 +287,7 @@ impl Duels {
         }
         // Whoever is reached along wins from one item beat only one another; so did, if all are, those from
         // whom it is not reached.
-        component.iter().map(|&item| reached(item, &beaten)).find(|own| own.len() < component.len())
+        component.iter().map(|&item| reachable(item, &beaten)).find(|own| own.len() < component.len())
     }
 
     /// The duels of so many of the pairs that met, drawn at random; of all where there are no more.
@@ -298,7 +304,7 @@ impl Duels {
             outcome: of(&self.outcome),
             weight: of(&self.weight),
             ties: of(&self.ties),
-            has_shares: self.has_shares,
+            has_fractions: self.has_fractions,
             contexts: self.contexts.as_ref().map(|c| Contexts {
                 table: c.table.clone(),
                 rows: chosen.iter().map(|&i| c.rows[i]).collect(),
@@ -309,7 +315,7 @@ impl Duels {
 
     /// The items that met anybody, ascending, and the same duels among these alone, in the contexts that they
     /// have.
-    pub(super) fn compact(&self) -> (Vec<usize>, Self) {
+    pub(super) fn without_idle_items(&self) -> (Vec<usize>, Self) {
         let numbered = |used: &[bool]| -> (Vec<usize>, Vec<usize>) {
             let kept: Vec<usize> = (0..used.len()).filter(|&i| used[i]).collect();
             let mut places = vec![0; used.len()];
@@ -341,7 +347,7 @@ impl Duels {
 }
 
 /// The items that can be reached, ascending.
-fn reached(start: usize, neighbours: &[Vec<usize>]) -> Vec<usize> {
+fn reachable(start: usize, neighbours: &[Vec<usize>]) -> Vec<usize> {
     let (mut seen, mut open) = (vec![false; neighbours.len()], vec![start]);
     seen[start] = true;
     while let Some(item) = open.pop() {

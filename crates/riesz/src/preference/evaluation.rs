@@ -92,7 +92,7 @@ pub fn split(
 
 /// How good probabilities are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scores {
+pub struct ProbabilityScores {
     /// The share of decided duels whose winner was the more probable one; ½ for each without a favourite.
     pub accuracy: f64,
     /// The area under the ROC curve of decided duels, each seen from both sides.
@@ -104,7 +104,7 @@ pub struct Scores {
     pub duels: usize,
 }
 
-impl Scores {
+impl ProbabilityScores {
     /// Of the probabilities that left items win, and how duels ended: 1, 0, or ½ for ties.
     pub fn of(probability: &[f64], outcome: &[f64]) -> Self {
         // Every duel from both sides: nothing depends on which.
@@ -123,7 +123,7 @@ impl Scores {
         let loss = |(p, y): &(f64, f64)| of_side(*p, *y) + of_side(1.0 - p, 1.0 - y);
         Self {
             accuracy: decided.iter().map(right).sum::<f64>() / decided.len() as f64,
-            auc: area(&decided),
+            auc: auc(&decided),
             log_loss: all.iter().map(loss).sum::<f64>() / all.len() as f64,
             duels: probability.len(),
         }
@@ -131,7 +131,7 @@ impl Scores {
 }
 
 /// The chance that one who won has a larger probability than one who lost; equal ones count half.
-fn area(decided: &[(f64, f64)]) -> f64 {
+fn auc(decided: &[(f64, f64)]) -> f64 {
     let mut sorted = decided.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut below, mut sum) = (0.0, 0.0);
@@ -174,21 +174,21 @@ mod tests {
 
     #[test]
     fn scores_are_those_of_small_examples() {
-        let scores = Scores::of(&[0.8, 0.3, 0.6, 0.5], &[1.0, 0.0, 0.0, 1.0]);
+        let scores = ProbabilityScores::of(&[0.8, 0.3, 0.6, 0.5], &[1.0, 0.0, 0.0, 1.0]);
         // Favourites of .8 and .7 won, one of .6 lost, and one duel had none.
         assert_eq!(scores.accuracy, 2.5 / 4.0);
         // Winners had .8, .7, .4, .5; losers .2, .3, .6, .5: of 16 pairs 4, 4, 2 and 2½ are in order.
         assert_eq!(scores.auc, 12.5 / 16.0);
         let loss = -(0.8_f64.ln() + 0.7_f64.ln() + 0.4_f64.ln() + 0.5_f64.ln()) / 4.0;
         assert!((scores.log_loss - loss).abs() < 1e-15);
-        let turned = Scores::of(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
+        let turned = ProbabilityScores::of(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
         assert!((turned.log_loss - scores.log_loss).abs() < 1e-15 && turned.auc == scores.auc);
-        let coins = Scores::of(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
+        let coins = ProbabilityScores::of(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
         assert_eq!((coins.accuracy, coins.auc), (0.5, 0.5));
         assert!((coins.log_loss - std::f64::consts::LN_2).abs() < 1e-15);
         // What was impossible and happened costs infinitely much, what was sure nothing.
-        assert_eq!(Scores::of(&[1.0], &[1.0]).log_loss, 0.0);
-        assert_eq!(Scores::of(&[1.0], &[0.0]).log_loss, f64::INFINITY);
+        assert_eq!(ProbabilityScores::of(&[1.0], &[1.0]).log_loss, 0.0);
+        assert_eq!(ProbabilityScores::of(&[1.0], &[0.0]).log_loss, f64::INFINITY);
         let bins = calibration(&[0.9, 0.15, 0.55], &[1.0, 1.0, 0.5], 2);
         assert_eq!(bins.len(), 2);
         assert_eq!((bins[0].won, bins[0].duels, bins[1].won, bins[1].duels), (0.5, 1, 0.5, 2));

@@ -4,7 +4,7 @@
 use crate::embedding::Conditioning;
 use crate::explanation::{Exactness, Explanation, Fact};
 use crate::game::Background;
-use crate::index::Index;
+use crate::index::ValueIndex;
 use crate::table::Table;
 
 /// What an absent column of both items becomes. Tables of items have the items' columns, under their names
@@ -41,7 +41,7 @@ pub struct DuelQuestion {
     /// own.
     pub groups: Vec<(String, Vec<String>)>,
     /// Which value.
-    pub index: Index,
+    pub index: ValueIndex,
     /// Whether values are to come with their covariance under the posterior, see
     /// [`Question::covariance`](crate::Question::covariance).
     pub covariance: bool,
@@ -64,7 +64,7 @@ impl DuelQuestion {
             game: Some(game),
             contexts: None,
             groups: Vec::new(),
-            index: Index::default(),
+            index: ValueIndex::default(),
             covariance: false,
             shifts: 16,
             permutations: None,

@@ -12,10 +12,10 @@
 //! W^½` for `C = I + Φᵀ W Φ`, and the gradient in the matrices between items never makes a matrix between
 //! pairs. All is exact to rounding.
 
-use super::pairs::{Grams, Pair, PairKernel, PriorSlopes};
+use super::pair_kernel::{ItemGrams, Pair, PairKernel, PairKernelGradient};
 use crate::error::Result;
-use crate::fit::laplace::{Likelihood, Mode, PriorCovariance};
-use crate::linalg::{Cholesky, Matrix, dot, few_columns};
+use crate::fit::laplace::{LaplaceMode, LogisticLikelihood, PriorCovariance};
+use crate::linalg::{Cholesky, Matrix, dot, low_rank_factor};
 
 /// The share of the trace that the columns between items leave out: less than rounding does in a covariance
 /// of duels.
@@ -24,7 +24,7 @@ const LEFT_OUT: f64 = 1e-14;
 /// A prior covariance of duels by its features.
 pub(super) struct PairFeatures<'a> {
     prior: &'a PairKernel,
-    grams: &'a Grams,
+    grams: &'a ItemGrams,
     pairs: &'a [Pair],
     /// L, items × r.
     columns: Matrix,
@@ -35,18 +35,18 @@ pub(super) struct PairFeatures<'a> {
 impl<'a> PairFeatures<'a> {
     /// The features of a prior without contexts; `None` if there are more than `most`, or if a matrix is not
     /// finite.
-    pub fn of(prior: &'a PairKernel, grams: &'a Grams, pairs: &'a [Pair], most: usize) -> Option<Self> {
+    pub fn of(prior: &'a PairKernel, grams: &'a ItemGrams, pairs: &'a [Pair], most: usize) -> Option<Self> {
         let mut utilities = grams.items.clone();
-        utilities.data_mut().iter_mut().for_each(|v| *v *= prior.utility);
-        if let Some(alone) = &grams.alone {
+        utilities.data_mut().iter_mut().for_each(|v| *v *= prior.utility_variance);
+        if let Some(alone) = &grams.extra_utility_kernel {
             utilities.data_mut().iter_mut().zip(alone.data()).for_each(|(v, a)| *v += a);
         }
         if utilities.data().iter().chain(grams.items.data()).any(|v| !v.is_finite()) {
             return None;
         }
-        let utilities = few_columns(&utilities, LEFT_OUT);
-        let columns = match prior.generalised > 0.0 {
-            true => few_columns(&grams.items, LEFT_OUT),
+        let utilities = low_rank_factor(&utilities, LEFT_OUT);
+        let columns = match prior.generalised_variance > 0.0 {
+            true => low_rank_factor(&grams.items, LEFT_OUT),
             false => Matrix::zeros(grams.items.rows(), 0),
         };
         let (v, r) = (utilities.cols(), columns.cols());
@@ -54,7 +54,7 @@ impl<'a> PairFeatures<'a> {
         if count > most {
             return None;
         }
-        let root = prior.generalised.sqrt();
+        let root = prior.generalised_variance.sqrt();
         let mut features = Matrix::zeros(pairs.len(), count);
         for (i, &(left, right)) in pairs.iter().enumerate() {
             let (own, cyclic) = features.row_mut(i).split_at_mut(v);
@@ -78,11 +78,15 @@ impl<'a> PairFeatures<'a> {
 
     /// The slopes of the log marginal likelihood by everything in the prior, and by the margin of ties, as
     /// [`PairKernel::slopes`] makes them of `M = ½ [αα' + u α' + α u' - W + H H']`, with `H = W Φ C⁻ᵀᐟ²`.
-    pub fn slopes(&self, mode: &Mode<Cholesky>, likelihood: &Likelihood) -> (PriorSlopes, f64) {
+    pub fn slopes(
+        &self,
+        mode: &LaplaceMode<Cholesky>,
+        likelihood: &LogisticLikelihood,
+    ) -> (PairKernelGradient, f64) {
         let n = self.pairs.len();
         let weight: Vec<f64> = mode.root_weight.iter().map(|r| r * r).collect();
         let mut h = self.features.clone();
-        mode.factor.solve_lower_of_rows(&mut h);
+        mode.factor.solve_lower_right(&mut h);
         let sure: Vec<f64> = (0..n).map(|i| weight[i] * dot(h.row(i), h.row(i))).collect();
         let (u, margin) = mode.response(self, likelihood, &sure);
         for (i, w) in weight.iter().enumerate() {
@@ -95,17 +99,29 @@ impl<'a> PairFeatures<'a> {
         let inner = |a: &Matrix, b: &Matrix| a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum::<f64>();
         let utility = inner(&by_utility, k);
         let mut items = by_utility.clone();
-        items.data_mut().iter_mut().for_each(|v| *v *= self.prior.utility);
+        items.data_mut().iter_mut().for_each(|v| *v *= self.prior.utility_variance);
         let mut generalised = 0.0;
         if self.columns.cols() > 0 {
             let by_cycles = self.between_sides(&h, &first, &u, &weight);
             // A quadratic form in k, whose slope times k is twice its value.
             generalised = 0.5 * inner(&by_cycles, k);
-            let c = self.prior.generalised;
+            let c = self.prior.generalised_variance;
             items.data_mut().iter_mut().zip(by_cycles.data()).for_each(|(v, s)| *v += c * s);
         }
-        let grams = Grams { items, alone: self.grams.alone.as_ref().map(|_| by_utility), contexts: None };
-        (PriorSlopes { grams, utility, generalised, shared: 0.0 }, margin)
+        let grams = ItemGrams {
+            items,
+            extra_utility_kernel: self.grams.extra_utility_kernel.as_ref().map(|_| by_utility),
+            contexts: None,
+        };
+        (
+            PairKernelGradient {
+                grams,
+                utility_variance: utility,
+                generalised_variance: generalised,
+                shared: 0.0,
+            },
+            margin,
+        )
     }
 
     /// `Dᵀ M D`, with `D v` the differences of a vector v over items.
@@ -172,12 +188,12 @@ impl PriorCovariance for PairFeatures<'_> {
         self.features.matvec(&self.transpose_times(v))
     }
 
-    fn factored(&self, root_weight: &[f64]) -> Result<Cholesky> {
+    fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky> {
         let mut scaled = self.features.clone();
         for (i, root) in root_weight.iter().enumerate() {
             scaled.row_mut(i).iter_mut().for_each(|f| *f *= root);
         }
-        let mut c = scaled.inner();
+        let mut c = scaled.gram_of_columns();
         c.add_diagonal(|_| 1.0);
         Cholesky::new(c, "matrix of the approximate posterior")
     }
@@ -186,7 +202,7 @@ impl PriorCovariance for PairFeatures<'_> {
         factor.log_det()
     }
 
-    fn damped(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
+    fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
         let weighted: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r * r).collect();
         let known = self.features.matvec(&factor.solve_vector(&self.transpose_times(&weighted)));
         weighted.iter().zip(&known).zip(root_weight).map(|((v, k), r)| v - r * r * k).collect()

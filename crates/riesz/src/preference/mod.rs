@@ -1,49 +1,49 @@
 //! Preferences: who beats whom, learnt from duels between items with properties.
 //!
-//! A model of duels is an [`Expansion`](crate::Expansion) over wide rows, the left item's columns beside the
-//! right one's, that changes its sign when the two change places. Behind them stand the columns of the duels'
-//! contexts, which stay where they are. So whatever predicts or explains expansions does so here; a player is
-//! a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
+//! A model of duels is an [`KernelExpansion`](crate::KernelExpansion) over wide rows, the left item's columns
+//! beside the right one's, that changes its sign when the two change places. Behind them stand the columns of
+//! the duels' contexts, which stay where they are. So whatever predicts or explains expansions does so here;
+//! a player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
-mod bags;
+mod bilinear_skew;
 mod bradley_terry;
 pub mod clusters;
-mod data;
-mod differences;
+mod comparison_graph_indices;
+mod difference_columns;
+mod duel_sides;
 mod duels;
-mod entrants;
 mod evaluation;
-mod explain;
-mod flow;
 mod games;
-mod graph;
+mod gp_preference;
+mod hyperparameters;
 mod landmarks;
-mod logistic;
+mod left_right_columns;
+mod log_odds;
 mod low_rank;
-mod odds;
-mod orders;
+mod observed_duels;
 mod outcomes;
-mod pairs;
-mod process;
+mod pair_kernel;
+mod paired_logistic;
+mod pairwise_log_odds;
+mod permutation_values;
+mod pref_shap;
 mod rankability;
-mod sides;
-mod skew;
-mod tuned;
+mod teams;
 
-pub use bags::Bags;
 pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
-pub use differences::differences;
+pub use comparison_graph_indices::{Reference, SpecR, average_clustering, spec_r};
+pub use difference_columns::differences;
+pub use duel_sides::{DuelEntries, HOME, HomeSide, ID, UNSEEN_RIGHT, prepare_entries};
 pub use duels::{Contexts, Duels};
-pub use entrants::{Entrants, HOME, Home, ID, UNSEEN_RIGHT, entrants};
-pub use evaluation::{Bin, Scores, Split, calibration, split};
-pub use explain::{explain, superiority};
-pub use flow::{Draws, Flow};
+pub use evaluation::{Bin, ProbabilityScores, Split, calibration, split};
 pub use games::{DuelGame, DuelQuestion};
-pub use graph::{Reference, SpecR, average_clustering, spec_r};
-pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkProcess, LandmarkState};
-pub use odds::Odds;
+pub use gp_preference::{Inference, PreferenceFit, PreferenceProcess};
+pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkParameters, LandmarkProcess};
+pub use left_right_columns::LeftRightColumns;
+pub use log_odds::DuelLogOdds;
 pub use outcomes::{MissingOutcome, OUTCOME_WORDS, Outcomes, Record, read_homes};
-pub use pairs::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
-pub use process::{Inference, PreferenceFit, PreferenceProcess};
-pub use rankability::{Evidence, Hodge, Rankability, Ranking, Triangle};
-pub use sides::Sides;
+pub use pair_kernel::{ContextKernel, Pair, PairKernel, wide_columns, wide_rows, wide_rows_in};
+pub use pairwise_log_odds::{PairwiseLogOdds, PosteriorDraws};
+pub use pref_shap::{explain, superiority_over_field};
+pub use rankability::{CyclicTriad, Hodge, ModelEvidence, Rankability, RankingRequest};
+pub use teams::ItemBags;

@@ -4,7 +4,7 @@
 //! side beside `R` and a loss beside `W`. Where two vocabularies know all cells and disagree, the column is
 //! refused.
 
-use super::entrants::Home;
+use super::duel_sides::HomeSide;
 use crate::error::{Error, Result};
 
 /// How the rows of a table record the outcomes of duels between a left and a right item. Missing cells are
@@ -68,9 +68,10 @@ pub struct Outcomes {
 }
 
 /// The outcomes that a column may hold, for messages and help.
-pub const OUTCOME_WORDS: &str = "left, right or tie; win, loss or draw; W, L or D; home, away or draw; \
-    H, A or D; model_a, model_b or tie (also assistant_a, response_1, player_1 and the like); A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; \
-    1, 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name";
+pub const OUTCOME_WORDS: &str = "left, right or tie; win, loss or draw; W, L or D; home, away or draw; H, A \
+                                 or D; model_a, model_b or tie (also assistant_a, response_1, player_1 and \
+                                 the like); A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or \
+                                 0; 1, 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name";
 
 /// Words for a tie in every vocabulary.
 const TIE: &[&str] =
@@ -415,17 +416,17 @@ pub fn read_homes(
     column: &str,
     cells: &[Option<String>],
     names: Option<[&[String]; 2]>,
-) -> Result<Vec<Home>> {
+) -> Result<Vec<HomeSide>> {
     let side = |row: usize, cell: &str| match (plain(cell).as_str(), names) {
-        ("left", _) => Some(Home::Left),
-        ("right", _) => Some(Home::Right),
-        ("none" | "neutral" | "nobody", _) => Some(Home::Nobody),
-        (_, Some([left, _])) if left[row].trim() == cell.trim() => Some(Home::Left),
-        (_, Some([_, right])) if right[row].trim() == cell.trim() => Some(Home::Right),
+        ("left", _) => Some(HomeSide::Left),
+        ("right", _) => Some(HomeSide::Right),
+        ("none" | "neutral" | "nobody", _) => Some(HomeSide::Nobody),
+        (_, Some([left, _])) if left[row].trim() == cell.trim() => Some(HomeSide::Left),
+        (_, Some([_, right])) if right[row].trim() == cell.trim() => Some(HomeSide::Right),
         _ => None,
     };
     let of = |(row, cell): (usize, &Option<String>)| {
-        let Some(cell) = cell else { return Ok(Home::Nobody) };
+        let Some(cell) = cell else { return Ok(HomeSide::Nobody) };
         side(row, cell).ok_or_else(|| Error::Cell {
             row,
             column: column.into(),

@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::duels::Duels;
-use super::flow::{Flow, root_of};
-use super::process::PreferenceProcess;
+use super::gp_preference::PreferenceProcess;
+use super::pairwise_log_odds::{PairwiseLogOdds, root_of};
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
 use crate::linalg::Matrix;
 use crate::prediction::reaching;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
-use crate::stop::{Progress, Watch};
 use crate::table::Table;
 
 /// Log odds of all pairs, split into what a utility explains and the rest: HodgeRank on the complete graph
@@ -46,7 +46,7 @@ impl Hodge {
 
 /// Three items of which each beats the next, and the last one the first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Triangle {
+pub struct CyclicTriad {
     /// The items, the one with the lowest number first.
     pub items: [usize; 3],
     /// The share of posterior draws in which they form this circle.
@@ -74,7 +74,7 @@ pub struct Rankability {
     /// circles that its mean does not have.
     pub cyclic_share_interval: (f64, f64, f64),
     /// The circles of three that are most probable.
-    pub triangles: Vec<Triangle>,
+    pub triangles: Vec<CyclicTriad>,
     /// How much of the posterior the intervals hold.
     pub level: f64,
     /// How many draws they are estimated from.
@@ -83,7 +83,7 @@ pub struct Rankability {
 
 /// How a posterior is asked for a ranking.
 #[derive(Debug, Clone)]
-pub struct Ranking {
+pub struct RankingRequest {
     /// Joint draws from the posterior, at least 2.
     pub draws: usize,
     /// How much of the posterior intervals hold, between 0 and 1.
@@ -98,7 +98,7 @@ pub struct Ranking {
     pub progress: Arc<Progress>,
 }
 
-impl Default for Ranking {
+impl Default for RankingRequest {
     /// 512 draws, 95 % intervals, ten circles.
     fn default() -> Self {
         Self {
@@ -113,22 +113,22 @@ impl Default for Ranking {
 }
 
 /// What is kept of a draw.
-struct Seen {
+struct DrawSummary {
     hodge: Hodge,
     rank: Vec<u32>,
     /// Whether l beats r, bit by bit.
     wins: Vec<u64>,
 }
 
-impl Ranking {
+impl RankingRequest {
     /// Asks a posterior. Cost O(N³) a draw for N items, and N³/64 for the circles of 64 draws.
     ///
     /// The same numbers for any number of threads.
     ///
     /// # Errors
-    /// As [`Flow::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
+    /// As [`PairwiseLogOdds::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
     /// [`Error::Interrupted`].
-    pub fn of(&self, flow: &Flow<'_>) -> Result<Rankability> {
+    pub fn of(&self, flow: &PairwiseLogOdds<'_>) -> Result<Rankability> {
         self.check(flow.items())?;
         let source = flow.draws()?;
         self.summarise(&flow.mean(), |seed| source.draw(seed))
@@ -167,26 +167,26 @@ impl Ranking {
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::parameter("level", self.level, "it lies between 0 and 1"));
         }
-        crate::memory::check("draws", self.draws, n.saturating_mul(n).div_ceil(32))
+        crate::memory::check_allocation("draws", self.draws, n.saturating_mul(n).div_ceil(32))
     }
 
     /// The log odds of all pairs by their mean and by draws, each with a seed of its own.
     fn summarise(&self, mean: &Matrix, draw: impl Fn(u64) -> Matrix + Sync) -> Result<Rankability> {
         let (n, words) = (mean.rows(), self.draws.div_ceil(64));
         let mean = Hodge::of(mean);
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
+        let watch = RunControl { stop: &self.stop, progress: &self.progress };
         self.progress.start(self.draws);
         let one = |t: usize| {
-            watch.check()?;
+            watch.check_cancelled()?;
             let drawn = draw(hash([self.seed, t as u64]));
-            watch.done();
-            Ok(Seen::of(&drawn))
+            watch.step();
+            Ok(DrawSummary::of(&drawn))
         };
-        let seen = (0..self.draws).into_par_iter().map(one).collect::<Result<Vec<Seen>>>()?;
+        let seen = (0..self.draws).into_par_iter().map(one).collect::<Result<Vec<DrawSummary>>>()?;
         let shares: Vec<f64> = seen.iter().map(|s| s.hodge.cyclic_share).collect();
         let (low, high) = (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level));
         let ends = |values: Vec<f64>| {
-            let sorted = ascending(values);
+            let sorted = sorted(values);
             (quantile(&sorted, low), quantile(&sorted, 0.5), quantile(&sorted, high))
         };
         let of_item = |i: usize| {
@@ -210,7 +210,7 @@ impl Ranking {
             best: (0..n).map(first).collect(),
             cyclic_share: mean.cyclic_share,
             cyclic_share_interval: ends(shares),
-            triangles: self.circles(n, &edges(n, words, &seen), words, watch)?,
+            triangles: self.cyclic_triads(n, &edges(n, words, &seen), words, watch)?,
             utility: mean.utility,
             level: self.level,
             draws: self.draws,
@@ -218,7 +218,13 @@ impl Ranking {
     }
 
     /// The most probable circles, by all triples: of each pair there is a bit a draw.
-    fn circles(&self, n: usize, edges: &[u64], words: usize, watch: Watch<'_>) -> Result<Vec<Triangle>> {
+    fn cyclic_triads(
+        &self,
+        n: usize,
+        edges: &[u64],
+        words: usize,
+        watch: RunControl<'_>,
+    ) -> Result<Vec<CyclicTriad>> {
         let of = |l: usize, r: usize| &edges[(l * n + r) * words..(l * n + r + 1) * words];
         let count = |a: usize, b: usize, c: usize| -> u32 {
             let all = of(a, b).iter().zip(of(b, c)).zip(of(c, a));
@@ -226,7 +232,7 @@ impl Ranking {
         };
         let wanted = self.triangles;
         let from = |a: usize| {
-            watch.check()?;
+            watch.check_cancelled()?;
             let mut best: Vec<(u32, [usize; 3])> = Vec::new();
             let mut least = 1;
             for b in a + 1..n {
@@ -239,11 +245,11 @@ impl Ranking {
                     }
                 }
                 if best.len() > wanted.saturating_mul(4) {
-                    shorten(&mut best, wanted);
+                    truncate(&mut best, wanted);
                     least = best.last().map_or(1, |(found, _)| *found);
                 }
             }
-            shorten(&mut best, wanted);
+            truncate(&mut best, wanted);
             Ok(best)
         };
         if wanted == 0 {
@@ -251,19 +257,20 @@ impl Ranking {
         }
         let all = (0..n).into_par_iter().map(from).collect::<Result<Vec<_>>>()?;
         let mut all: Vec<(u32, [usize; 3])> = all.into_iter().flatten().collect();
-        shorten(&mut all, wanted);
-        let triangle = |(found, items)| Triangle { items, probability: f64::from(found) / self.draws as f64 };
+        truncate(&mut all, wanted);
+        let triangle =
+            |(found, items)| CyclicTriad { items, probability: f64::from(found) / self.draws as f64 };
         Ok(all.into_iter().map(triangle).collect())
     }
 }
 
 /// The first ones by number of draws, and of equals by their items.
-fn shorten(best: &mut Vec<(u32, [usize; 3])>, wanted: usize) {
+fn truncate(best: &mut Vec<(u32, [usize; 3])>, wanted: usize) {
     best.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
     best.truncate(wanted);
 }
 
-impl Seen {
+impl DrawSummary {
     fn of(flow: &Matrix) -> Self {
         let hodge = Hodge::of(flow);
         let mut wins = vec![0; flow.data().len().div_ceil(64)];
@@ -275,7 +282,7 @@ impl Seen {
 }
 
 /// Of each pair a bit a draw, from those of each draw.
-fn edges(n: usize, words: usize, seen: &[Seen]) -> Vec<u64> {
+fn edges(n: usize, words: usize, seen: &[DrawSummary]) -> Vec<u64> {
     let mut out = vec![0; n * n * words];
     out.par_chunks_mut(words).enumerate().for_each(|(at, own)| {
         for (t, seen) in seen.iter().enumerate() {
@@ -287,12 +294,12 @@ fn edges(n: usize, words: usize, seen: &[Seen]) -> Vec<u64> {
 
 /// Places by utility, 1 the best; equals share the best of theirs.
 fn ranks(utility: &[f64]) -> Vec<u32> {
-    let sorted = ascending(utility.to_vec());
+    let sorted = sorted(utility.to_vec());
     let better = |u: &f64| sorted.len() - sorted.partition_point(|other| other <= u);
     utility.iter().map(|u| better(u) as u32 + 1).collect()
 }
 
-pub(super) fn ascending(mut values: Vec<f64>) -> Vec<f64> {
+pub(super) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values
 }
@@ -307,7 +314,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 /// What the marginal likelihood of the same duels is where log odds may be anything skew, where they are a
 /// difference of utilities, and where both parts are allowed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
+pub struct ModelEvidence {
     /// The log marginal likelihood of a utility and a generalised part together.
     pub nested: f64,
     /// Of a utility alone.
@@ -316,7 +323,7 @@ pub struct Evidence {
     pub generalised: f64,
 }
 
-impl Evidence {
+impl ModelEvidence {
     /// The log Bayes factor for the need of circles, nested against utility alone, with tuned parameters as
     /// if they had been known: below 0 a ranking is enough.
     pub fn cycles(&self) -> f64 {
@@ -331,10 +338,10 @@ impl Evidence {
     pub fn of(process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
         let given = &process.prior;
         let other = |share: f64, other: f64| if share > 0.0 { share } else { other };
-        let utility = other(given.utility, given.generalised);
-        let generalised = other(given.generalised, given.utility);
+        let utility = other(given.utility_variance, given.generalised_variance);
+        let generalised = other(given.generalised_variance, given.utility_variance);
         let mut nested = process.clone();
-        (nested.prior.utility, nested.prior.generalised) = (utility, generalised);
+        (nested.prior.utility_variance, nested.prior.generalised_variance) = (utility, generalised);
         Self::beside(nested.fit(items, duels)?.log_marginal_likelihood, &nested, items, duels)
     }
 
@@ -347,8 +354,8 @@ impl Evidence {
         let value =
             |process: &PreferenceProcess| process.fit(items, duels).map(|fit| fit.log_marginal_likelihood);
         let [mut ranking, mut cycles] = [process.clone(), process.clone()];
-        ranking.prior.generalised = 0.0;
-        (cycles.prior.utility, cycles.prior.alone) = (0.0, None);
+        ranking.prior.generalised_variance = 0.0;
+        (cycles.prior.utility_variance, cycles.prior.extra_utility_kernel) = (0.0, None);
         Ok(Self { nested, utility: value(&ranking)?, generalised: value(&cycles)? })
     }
 }

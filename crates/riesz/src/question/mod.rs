@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 pub use settings::{QuestionSetting, SETTINGS, Settings, Source, Subject};
 
-pub use crate::attribution::coalitions::Budget;
+pub use crate::attribution::sampled_shapley::Budget;
+use crate::coalition_structure::CoalitionStructure;
 use crate::explanation::{Fact, Provenance};
 use crate::game::Game;
-use crate::index::Index;
-use crate::table::{Column, Groups};
-use crate::unions::Union;
+use crate::index::ValueIndex;
+use crate::table::{Column, Players};
 
 /// How the values of a function are found. Models whose kernel is known have no use for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Estimator {
+pub enum ValueEstimator {
     /// From the values of coalitions, within the [`Budget`].
     KernelShap,
     /// Along random orders of the players: the interventional and the baseline game.
@@ -37,16 +37,16 @@ pub struct Question {
     /// What it means that a player is absent.
     pub game: Game,
     /// Which value is asked for.
-    pub index: Index,
+    pub index: ValueIndex,
     /// The players; `None` for one a column.
-    pub players: Option<Groups>,
+    pub players: Option<Players>,
     /// How a function's values are found.
-    pub estimator: Estimator,
+    pub estimator: ValueEstimator,
     /// How many coalitions are valued, in games that value any, and the seed of what is drawn.
     pub budget: Budget,
-    /// For [`Index::Owen`]: which players stand together, and which unions of them.
+    /// For [`ValueIndex::Owen`]: which players stand together, and which unions of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unions: Vec<Union>,
+    pub unions: Vec<CoalitionStructure>,
     /// Whether a classifier's probabilities are explained, and not the outputs that they are made of.
     #[serde(default)]
     pub probabilities: bool,
@@ -58,8 +58,8 @@ pub struct Question {
 
 impl Question {
     /// The players among these columns.
-    pub fn players_of(&self, columns: &[Column]) -> Groups {
-        self.players.clone().unwrap_or_else(|| Groups::singletons(columns))
+    pub fn players_of(&self, columns: &[Column]) -> Players {
+        self.players.clone().unwrap_or_else(|| Players::singletons(columns))
     }
 
     /// Where an explanation that answers it comes from, with facts about the model and the run.
@@ -75,13 +75,13 @@ impl Question {
 
     /// The same question for other players.
     #[must_use]
-    pub fn with_players(self, players: Option<Groups>) -> Self {
+    pub fn with_players(self, players: Option<Players>) -> Self {
         Self { players, ..self }
     }
 
     /// The same question for another value.
     #[must_use]
-    pub fn with_index(self, index: Index) -> Self {
+    pub fn with_index(self, index: ValueIndex) -> Self {
         Self { index, ..self }
     }
 
@@ -93,8 +93,8 @@ impl Question {
 
     /// The same question for Owen values, where these players and unions of them stand together.
     #[must_use]
-    pub fn with_unions(self, unions: Vec<Union>) -> Self {
-        Self { index: Index::Owen, unions, ..self }
+    pub fn with_unions(self, unions: Vec<CoalitionStructure>) -> Self {
+        Self { index: ValueIndex::Owen, unions, ..self }
     }
 
     /// The same question within another budget.
@@ -109,9 +109,9 @@ impl From<Game> for Question {
     fn from(game: Game) -> Self {
         Self {
             game,
-            index: Index::default(),
+            index: ValueIndex::default(),
             players: None,
-            estimator: Estimator::KernelShap,
+            estimator: ValueEstimator::KernelShap,
             budget: Budget::default(),
             unions: Vec::new(),
             probabilities: false,

@@ -4,15 +4,15 @@
 
 use serde_json::Value;
 
-use super::{Budget, Estimator, Question};
+use super::{Budget, Question, ValueEstimator};
+use crate::coalition_structure::CoalitionStructure;
 use crate::embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 use crate::error::{Error, Result};
-use crate::game::{Background, Conditional, Game, one_row};
-use crate::index::Index;
-use crate::kernel::{Kernel, KernelExpression, Units};
-use crate::setting::{Range, Setting, SettingValues};
+use crate::game::{Background, ConditionalModel, Game, baseline_row};
+use crate::index::ValueIndex;
+use crate::kernel::{ColumnScaling, Kernel, KernelExpression};
+use crate::setting_schema::{Range, Setting, SettingValues};
 use crate::table::Table;
-use crate::unions::Union;
 
 /// What a question is asked of. It decides which settings have a use, and two defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -415,7 +415,7 @@ impl Settings {
         let asked = Asked { subject, game, conditional, estimator, probabilities };
         for QuestionSetting { setting, belongs, used } in &SETTINGS {
             // Everything has Shapley values.
-            let shapley = setting.range == Range::Index && self.index() == Index::Shapley;
+            let shapley = setting.range == Range::Index && self.index() == ValueIndex::Shapley;
             if self.values.get(setting.name).is_some() && !used(&asked) && !shapley {
                 return Err(Error::Unused { setting: setting.name.into(), belongs: (*belongs).into() });
             }
@@ -444,7 +444,7 @@ impl Settings {
         let seed = self.seed();
         let game = match game {
             "functional" => Game::Functional,
-            "baseline" => Game::Baseline { point: one_row(&rows(game)?.rows)? },
+            "baseline" => Game::Baseline { point: baseline_row(&rows(game)?.rows)? },
             "interventional" => Game::Interventional { background: rows(game)? },
             "marginal-product" => Game::MarginalProduct { background: rows(game)? },
             _ => {
@@ -452,11 +452,11 @@ impl Settings {
                 let conditioning = self.conditioning(seed)?;
                 let (draws, reference) = (self.values.count("draws").unwrap_or(100), rows(game)?);
                 let conditional = match conditional {
-                    "gaussian" => Conditional::Gaussian { draws },
-                    "copula" => Conditional::Copula { draws },
+                    "gaussian" => ConditionalModel::Gaussian { draws },
+                    "copula" => ConditionalModel::Copula { draws },
                     _ => {
                         let kernel = self.conditioning_kernel(&reference.rows)?;
-                        Conditional::Embedding(Conditioning { kernel, ..conditioning })
+                        ConditionalModel::Embedding(Conditioning { kernel, ..conditioning })
                     }
                 };
                 Game::Observational { reference, conditional }
@@ -469,16 +469,16 @@ impl Settings {
         };
         let estimator = match estimator {
             "permutation" => {
-                Estimator::Permutation { per_reference: self.values.count("permutations").unwrap_or(2) }
+                ValueEstimator::Permutation { per_reference: self.values.count("permutations").unwrap_or(2) }
             }
-            _ => Estimator::KernelShap,
+            _ => ValueEstimator::KernelShap,
         };
         let covariance = self.values.switch("covariance").unwrap_or(false);
         let unions = self.unions();
         let index = match (self.index(), unions.is_empty()) {
-            (Index::Shapley | Index::Owen, false) => Index::Owen,
-            (Index::Owen, true) => {
-                return Err(Error::parameter("index", Index::Owen, "it takes unions of features").into());
+            (ValueIndex::Shapley | ValueIndex::Owen, false) => ValueIndex::Owen,
+            (ValueIndex::Owen, true) => {
+                return Err(Error::parameter("index", ValueIndex::Owen, "it takes unions of features").into());
             }
             (index, true) => index,
             (index, false) => {
@@ -489,13 +489,13 @@ impl Settings {
     }
 
     /// Unions, which were checked when they were set.
-    fn unions(&self) -> Vec<Union> {
+    fn unions(&self) -> Vec<CoalitionStructure> {
         let given = self.values.get("unions").cloned();
         given.and_then(|lists| serde_json::from_value(lists).ok()).unwrap_or_default()
     }
 
     /// The index, which was checked when it was set.
-    fn index(&self) -> Index {
+    fn index(&self) -> ValueIndex {
         self.values
             .get("index")
             .and_then(Value::as_str)
@@ -559,7 +559,7 @@ impl Settings {
             approximation,
             centred: self.values.switch("centred").unwrap_or(true),
             seed,
-            memory: crate::memory::free(),
+            memory: crate::memory::free_bytes(),
         })
     }
 
@@ -569,7 +569,7 @@ impl Settings {
             None => Ok(ConditioningKernel::Auto),
             Some(Value::String(text)) if text == "own" => Ok(ConditioningKernel::OwnFamily),
             Some(Value::String(text)) => {
-                let units = Units::raw(reference.width());
+                let units = ColumnScaling::raw(reference.width());
                 KernelExpression::parse(text)?.resolve(reference, &units).map(ConditioningKernel::Given)
             }
             Some(record) => Ok(serde_json::from_value::<Kernel>(record.clone()).ok().into()),

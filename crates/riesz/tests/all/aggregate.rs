@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use riesz::aggregate::{
-    AggregateFit, AggregateGaussianProcess, Aggregates, Bags, Conventions, Counts, Mediation, Mediators,
-    Operator, Tuning, Unit,
+    AggregateFit, AggregateGaussianProcess, Aggregates, BagWeighting, Bags, Conventions, Mediation,
+    Mediators, ObservationOperator, TargetUnit, Tuning,
 };
-use riesz::fit::{GaussianProcess, Tune};
+use riesz::fit::{GaussianProcess, TunedParameters};
 use riesz::format::model::{SavedModel, from_bytes, to_bytes};
 use riesz::kernel::Profile;
 use riesz::linalg::{Cholesky, Sparse, dot};
@@ -32,7 +32,7 @@ fn inverse(matrix: Matrix) -> Matrix {
 }
 
 /// 37 rows in 6 unequal bags, one of a single row, and some rows in two of them.
-fn bags(unit: Unit) -> (Table, Bags) {
+fn bags(unit: TargetUnit) -> (Table, Bags) {
     let sizes = [1, 9, 4, 12, 3, 8];
     let mut bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
     // The table does not come by bags.
@@ -43,22 +43,22 @@ fn bags(unit: Unit) -> (Table, Bags) {
     bag.extend([1, 1]);
     let x = table(3, 37, 2);
     let weight: Vec<f64> = (0..39).map(|i| 0.5 + f64::from(i as u32 % 7)).collect();
-    (x, Bags::overlapping(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
+    (x, Bags::from_memberships(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
 }
 
-fn mediators(unit: Unit, targets: usize) -> Mediators {
-    let totals = (unit == Unit::Sum).then(|| (0..targets).map(|t| 20.0 + t as f64).collect());
+fn mediators(unit: TargetUnit, targets: usize) -> Mediators {
+    let totals = (unit == TargetUnit::Sum).then(|| (0..targets).map(|t| 20.0 + t as f64).collect());
     Mediators { bags: table(50, 6, 2), targets: table(80, targets, 2), totals }
 }
 
-fn mediation(counts: Counts, centred: bool) -> Mediation {
+fn mediation(counts: BagWeighting, centred: bool) -> Mediation {
     Mediation { counts, centred, ..Mediation::new(Kernel::gaussian(&[0.9, 1.4]), 0.05) }
 }
 
 /// Five targets: some with rows of their own, or none.
-fn data(unit: Unit, own: [Option<usize>; 5]) -> Aggregates {
+fn data(unit: TargetUnit, own: [Option<usize>; 5]) -> Aggregates {
     let (rows, bags) = bags(unit);
-    let times = if unit == Unit::Sum { 25.0 } else { 1.0 };
+    let times = if unit == TargetUnit::Sum { 25.0 } else { 1.0 };
     let targets = [0.3, -1.2, 0.8, 2.0, -0.4].map(|z| z * times).to_vec();
     let mediators = Some(mediators(unit, 5));
     let target_noise = Some(vec![0.0, 0.1, 0.02, 0.0, 0.3].into_iter().map(|v: f64| v * times).collect());
@@ -84,13 +84,13 @@ fn kernel() -> Kernel {
 /// B and S by their formulas, without a word about derivatives or units of work.
 fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
     let (j, m) = (data.bags.count(), data.own.len());
-    let mass = data.bags.mass();
+    let mass = data.bags.weight_sums();
     let all: f64 = mass.iter().sum();
     let Mediators { bags, targets, totals } = data.mediators.as_ref().unwrap();
     let mut gram = mediation.kernel.gram(bags);
     gram.add_diagonal(|b| match mediation.counts {
-        Counts::Mass => mediation.ridge * all / mass[b],
-        Counts::One => mediation.ridge * j as f64,
+        BagWeighting::Mass => mediation.ridge * all / mass[b],
+        BagWeighting::One => mediation.ridge * j as f64,
     });
     let cross = mediation.kernel.cross_gram(bags, targets);
     let ki = inverse(gram);
@@ -122,7 +122,7 @@ fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
 fn mass_is_the_regression_on_every_row() {
     let sizes = [1, 9, 4, 12];
     let bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
-    let bags = Bags::new(&bag, 4, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&bag, 4, None, TargetUnit::Mean).unwrap();
     let (of_bags, of_targets) = (table(5, 4, 2), table(30, 3, 2));
     let ell = Kernel::gaussian(&[0.7, 1.0]);
     let repeated = of_bags.select_rows(&bag);
@@ -131,30 +131,31 @@ fn mass_is_the_regression_on_every_row() {
     let expected = inverse(gram).matmul(&ell.cross_gram(&repeated, &of_targets));
     let mediators = Mediators { bags: of_bags, targets: of_targets, totals: None };
     let own = [None; 3];
-    for (counts, equal) in [(Counts::Mass, true), (Counts::One, false)] {
+    for (counts, equal) in [(BagWeighting::Mass, true), (BagWeighting::One, false)] {
         let mediation = Mediation { counts, centred: false, ..Mediation::new(ell.clone(), 0.03) };
-        let found = Operator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
+        let found = ObservationOperator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
         let by_row = dense(bags.weights()).matmul(&found.matrix());
         let gap = largest_difference(by_row.data(), expected.data());
         assert!((gap < 1e-12) == equal, "{counts:?}: {gap}");
     }
     // Of bags of one size they are the same.
-    let equal = Bags::new(&[0, 0, 1, 1, 2, 2, 3, 3], 4, None, Unit::Mean).unwrap();
+    let equal = Bags::new(&[0, 0, 1, 1, 2, 2, 3, 3], 4, None, TargetUnit::Mean).unwrap();
     let of = |counts| {
         let mediation = Mediation { counts, ..Mediation::new(ell.clone(), 0.03) };
-        Operator::new(&equal, &own, Some((&mediation, &mediators))).unwrap().matrix()
+        ObservationOperator::new(&equal, &own, Some((&mediation, &mediators))).unwrap().matrix()
     };
-    assert!(largest_difference(of(Counts::Mass).data(), of(Counts::One).data()) < 1e-14);
+    assert!(largest_difference(of(BagWeighting::Mass).data(), of(BagWeighting::One).data()) < 1e-14);
 }
 
 #[test]
 fn centring_keeps_constants() {
-    for counts in [Counts::Mass, Counts::One] {
+    for counts in [BagWeighting::Mass, BagWeighting::One] {
         for own in [MIXED, MEDIATED] {
-            let data = data(Unit::Mean, own);
+            let data = data(TargetUnit::Mean, own);
             let mediators = data.mediators.as_ref().unwrap();
             let of = |centred| {
-                Operator::new(&data.bags, &own, Some((&mediation(counts, centred), mediators))).unwrap()
+                ObservationOperator::new(&data.bags, &own, Some((&mediation(counts, centred), mediators)))
+                    .unwrap()
             };
             let ones = Matrix::column_vector(vec![1.0; 6]);
             let kept = of(true).transpose_times(&ones);
@@ -166,17 +167,20 @@ fn centring_keeps_constants() {
 
 #[test]
 fn operators_are_their_formulas() {
-    for unit in [Unit::Mean, Unit::Sum] {
+    for unit in [TargetUnit::Mean, TargetUnit::Sum] {
         for own in [MATCHED, MIXED, MEDIATED] {
-            for counts in [Counts::Mass, Counts::One] {
+            for counts in [BagWeighting::Mass, BagWeighting::One] {
                 for centred in [false, true] {
                     let (data, mediation) = (data(unit, own), mediation(counts, centred));
-                    let found =
-                        Operator::new(&data.bags, &own, Some((&mediation, data.mediators.as_ref().unwrap())))
-                            .unwrap();
+                    let found = ObservationOperator::new(
+                        &data.bags,
+                        &own,
+                        Some((&mediation, data.mediators.as_ref().unwrap())),
+                    )
+                    .unwrap();
                     let (b, s) = operator(&data, &mediation);
                     assert!(largest_difference(found.matrix().data(), b.data()) < 1e-12);
-                    match found.variance() {
+                    match found.regression_covariance() {
                         Some(variance) => {
                             let size = s.data().iter().fold(1.0, |a: f64, v| a.max(v.abs()));
                             assert!(largest_difference(variance.data(), s.data()) < 1e-12 * size)
@@ -211,23 +215,29 @@ fn theta(parameters: &[riesz::kernel::Parameter]) -> Vec<f64> {
 #[test]
 fn slopes_of_operators_are_those_of_differences() {
     let mut stream = Stream(7);
-    for unit in [Unit::Mean, Unit::Sum] {
+    for unit in [TargetUnit::Mean, TargetUnit::Sum] {
         for own in [MIXED, MEDIATED] {
-            for (counts, centred) in [(Counts::Mass, true), (Counts::One, false), (Counts::One, true)] {
+            for (counts, centred) in
+                [(BagWeighting::Mass, true), (BagWeighting::One, false), (BagWeighting::One, true)]
+            {
                 let (data, mediation) = (data(unit, own), mediation(counts, centred));
                 let mediators = data.mediators.as_ref().unwrap();
                 let by_matrix = Matrix::from_row_major(6, 5, (0..30).map(|_| stream.signed()).collect());
                 let half = Matrix::from_row_major(5, 5, (0..25).map(|_| stream.signed()).collect());
                 let by_variance = sum(&half, 1.0, &half.transpose());
                 let value = |theta: &[f64]| {
-                    let operator =
-                        Operator::new(&data.bags, &own, Some((&mediation.with_parameters(theta), mediators)))
-                            .unwrap();
+                    let operator = ObservationOperator::new(
+                        &data.bags,
+                        &own,
+                        Some((&mediation.with_parameters(theta), mediators)),
+                    )
+                    .unwrap();
                     dot(operator.matrix().data(), by_matrix.data())
-                        + dot(operator.variance().unwrap().data(), by_variance.data())
+                        + dot(operator.regression_covariance().unwrap().data(), by_variance.data())
                 };
                 let at = theta(&mediation.parameters());
-                let operator = Operator::new(&data.bags, &own, Some((&mediation, mediators))).unwrap();
+                let operator =
+                    ObservationOperator::new(&data.bags, &own, Some((&mediation, mediators))).unwrap();
                 let found = operator.gradient(&by_matrix, Some(&by_variance));
                 let expected = differences(&at, value);
                 let size = value(&at).abs().max(1.0);
@@ -239,13 +249,13 @@ fn slopes_of_operators_are_those_of_differences() {
 
 #[test]
 fn left_out_bags_are_those_of_refits() {
-    let data = data(Unit::Mean, MEDIATED);
+    let data = data(TargetUnit::Mean, MEDIATED);
     let table = &data.mediators.as_ref().unwrap().bags;
     let p = dense(data.bags.weights());
     let gram = p.transpose().matmul(&kernel().gram(&data.rows)).matmul(&p);
-    let mass = data.bags.mass();
+    let mass = data.bags.weight_sums();
     let all: f64 = mass.iter().sum();
-    for counts in [Counts::Mass, Counts::One] {
+    for counts in [BagWeighting::Mass, BagWeighting::One] {
         for centred in [false, true] {
             let mediation = mediation(counts, centred);
             let mut expected = 0.0;
@@ -253,8 +263,8 @@ fn left_out_bags_are_those_of_refits() {
                 let others: Vec<usize> = (0..6).filter(|c| *c != b).collect();
                 let mut own = mediation.kernel.gram(&table.select_rows(&others));
                 own.add_diagonal(|c| match counts {
-                    Counts::Mass => mediation.ridge * all / mass[others[c]],
-                    Counts::One => mediation.ridge * 6.0,
+                    BagWeighting::Mass => mediation.ridge * all / mass[others[c]],
+                    BagWeighting::One => mediation.ridge * 6.0,
                 });
                 let cross =
                     mediation.kernel.cross_gram(&table.select_rows(&others), &table.select_rows(&[b]));
@@ -269,10 +279,10 @@ fn left_out_bags_are_those_of_refits() {
                 }
                 expected += dot(&gram.matvec(&residual), &residual) / 6.0;
             }
-            let (loss, gradient) = mediation.left_out_loss(&data.bags, table, &gram).unwrap();
+            let (loss, gradient) = mediation.loo_loss(&data.bags, table, &gram).unwrap();
             assert!((loss - expected).abs() < 1e-12 * expected, "{loss} {expected}");
             let slopes = differences(&theta(&mediation.parameters()), |theta| {
-                mediation.with_parameters(theta).left_out_loss(&data.bags, table, &gram).unwrap().0
+                mediation.with_parameters(theta).loo_loss(&data.bags, table, &gram).unwrap().0
             });
             assert!(largest_difference(&gradient, &slopes) < 1e-8, "{gradient:?} {slopes:?}");
         }
@@ -291,7 +301,7 @@ struct Conditioned {
 }
 
 fn conditioned(process: &AggregateGaussianProcess, data: &Aggregates, x: &Table) -> Conditioned {
-    let none = mediation(Counts::One, true);
+    let none = mediation(BagWeighting::One, true);
     let (b, s) = operator(data, process.mediation.as_ref().unwrap_or(&none));
     let p = dense(data.bags.weights());
     let a = p.matmul(&b);
@@ -321,16 +331,19 @@ fn conditioned(process: &AggregateGaussianProcess, data: &Aggregates, x: &Table)
 /// All kinds of operators, means and noises.
 fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
     let mut all = Vec::new();
-    for unit in [Unit::Mean, Unit::Sum] {
+    for unit in [TargetUnit::Mean, TargetUnit::Sum] {
         for own in [MATCHED, MIXED, MEDIATED] {
-            for (counts, centred) in
-                [(Counts::Mass, false), (Counts::Mass, true), (Counts::One, false), (Counts::One, true)]
-            {
+            for (counts, centred) in [
+                (BagWeighting::Mass, false),
+                (BagWeighting::Mass, true),
+                (BagWeighting::One, false),
+                (BagWeighting::One, true),
+            ] {
                 for (mediation_noise, row_noise) in [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.2, 0.6)] {
-                    let prior_mean = (counts == Counts::One).then_some(-0.7);
+                    let prior_mean = (counts == BagWeighting::One).then_some(-0.7);
                     let process = process(Some(mediation(counts, centred)));
                     // Sums are some twenty times as large as means.
-                    let noise = if unit == Unit::Sum { 30.0 } else { 0.07 };
+                    let noise = if unit == TargetUnit::Sum { 30.0 } else { 0.07 };
                     let own_process =
                         AggregateGaussianProcess { noise, mediation_noise, row_noise, prior_mean, ..process };
                     all.push((own_process, data(unit, own)));
@@ -352,14 +365,14 @@ fn fits_are_conditional_distributions() {
         assert!((fit.log_marginal_likelihood - truth.evidence).abs() < 1e-10 * truth.evidence.abs());
         assert!((fit.model.intercept[0] - truth.center).abs() < 1e-11 * truth.center.abs().max(1.0));
         let posterior = fit.posterior();
-        let covariance = &posterior.covariance(&posterior.at(&x).unwrap())[0];
+        let covariance = &posterior.covariance(&posterior.functionals_at(&x).unwrap())[0];
         assert!(largest_difference(covariance.data(), truth.covariance.data()) < 1e-11);
         let variance = posterior.variance(&x).unwrap();
         (0..4).for_each(|i| assert!((variance[(i, 0)] - truth.covariance[(i, i)]).abs() < 1e-11));
         // What the process makes of bags and targets, and that they add up.
         let p = dense(data.bags.weights());
         let at = conditioned(&process, &data, &data.rows);
-        let (means, covariance) = fit.bags();
+        let (means, covariance) = fit.bag_posterior();
         let size = p.data().iter().fold(1.0, |a: f64, v| a.max(*v));
         assert!(largest_difference(&means, &p.transpose().matvec(&at.mean)) < 1e-9 * size);
         let expected = p.transpose().matmul(&at.covariance).matmul(&p);
@@ -370,7 +383,7 @@ fn fits_are_conditional_distributions() {
         let rest: Vec<f64> = data.targets.iter().zip(&fitted).map(|(z, f)| z - f).collect();
         assert!(largest_difference(&rest, &truth.noise.matvec(fit.weights())) < 1e-9);
         // Shares add up to the prediction, and are its slopes by the targets.
-        let shares = fit.shares(&x).unwrap();
+        let shares = fit.target_leverage(&x).unwrap();
         let constants = at.a.transpose().matvec(&vec![1.0; data.rows.rows()]);
         let rest: Vec<f64> = data.targets.iter().zip(&constants).map(|(z, c)| z - truth.center * c).collect();
         let sums: Vec<f64> = shares.matvec(&rest).iter().map(|v| v + truth.center).collect();
@@ -381,7 +394,7 @@ fn fits_are_conditional_distributions() {
         let again = again.fit(&revised).unwrap().model;
         let moved = again.predict(&x).unwrap();
         (0..4).for_each(|i| assert!((moved[(i, 0)] - truth.mean[i] - shares[(i, 2)]).abs() < 1e-9));
-        let slopes = p.matmul(&fit.sensitivities()).column(2);
+        let slopes = p.matmul(&fit.weight_sensitivities()).column(2);
         let moved = again.coef.data().iter().zip(fit.model.coef.data()).map(|(b, a)| b - a);
         assert!(largest_difference(&slopes, &moved.collect::<Vec<_>>()) < 1e-9);
     }
@@ -408,7 +421,7 @@ fn left_out_targets_are_those_of_refits() {
         let left_out = process.fit(&data).unwrap().left_out().unwrap();
         for t in 0..5 {
             let kept: Vec<usize> = (0..5).filter(|u| *u != t).collect();
-            let none = mediation(Counts::One, true);
+            let none = mediation(BagWeighting::One, true);
             let (b, s) = operator(&data, process.mediation.as_ref().unwrap_or(&none));
             let truth = conditioned(&process, &data, &data.rows);
             let k = process.kernel.gram(&data.rows);
@@ -454,14 +467,14 @@ fn left_out_targets_are_those_of_refits() {
 #[test]
 fn bags_of_one_row_are_ordinary_regression() {
     let (x, y) = (table(0, 30, 2), (0..30).map(|i| (f64::from(i) / 5.0).sin()).collect::<Vec<_>>());
-    let bags = Bags::new(&(0..30).collect::<Vec<_>>(), 30, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&(0..30).collect::<Vec<_>>(), 30, None, TargetUnit::Mean).unwrap();
     let data = Aggregates::matched(x.clone(), bags, y.clone());
     // With the mean that ordinary regression subtracts.
     let center = y.iter().sum::<f64>() / 30.0;
     for normalize_y in [false, true] {
         let gp = GaussianProcess {
             normalize_y,
-            tune: Tune::Nothing,
+            tune: TunedParameters::Nothing,
             ..GaussianProcess::new(Kernel::gaussian(&[0.8, 0.9]), 0.1)
         };
         let expected = gp.fit(&x, &Matrix::column_vector(y.clone())).unwrap();
@@ -482,7 +495,7 @@ fn bags_of_one_row_are_ordinary_regression() {
 #[test]
 fn one_bag_is_one_number() {
     let x = table(0, 12, 2);
-    let bags = Bags::new(&[0; 12], 1, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&[0; 12], 1, None, TargetUnit::Mean).unwrap();
     let data = Aggregates::matched(x.clone(), bags, vec![3.0]);
     let process = AggregateGaussianProcess { prior_mean: Some(1.0), ..process(None) };
     let fit = process.fit(&data).unwrap();
@@ -510,7 +523,7 @@ fn tiles_are_sums_over_pairs() {
     used.dedup();
     let bag: Vec<usize> = bag.iter().map(|b| used.binary_search(b).unwrap()).collect();
     let weight: Vec<f64> = (0..n).map(|_| 0.1 + stream.uniform()).collect();
-    let bags = Bags::new(&bag, used.len(), Some(&weight), Unit::Mean).unwrap();
+    let bags = Bags::new(&bag, used.len(), Some(&weight), TargetUnit::Mean).unwrap();
     let rows = stream.normals(n, 2);
     let targets: Vec<f64> = (0..used.len()).map(|_| stream.normal()).collect();
     let data = Aggregates::matched(rows, bags, targets);
@@ -518,7 +531,7 @@ fn tiles_are_sums_over_pairs() {
     let fit = process.fit(&data).unwrap();
     let p = dense(data.bags.weights());
     let u = p.transpose().matmul(&process.kernel.gram(&data.rows)).matmul(&p);
-    let (mean, covariance) = fit.bags();
+    let (mean, covariance) = fit.bag_posterior();
     let mut v = u.clone();
     v.add_diagonal(|_| process.noise);
     let vi = inverse(v);
@@ -594,7 +607,7 @@ fn draws_are_covered() {
 
 #[test]
 fn bad_input_gets_a_sentence() {
-    let base = data(Unit::Mean, MATCHED);
+    let base = data(TargetUnit::Mean, MATCHED);
     let said = |change: &dyn Fn(&mut AggregateGaussianProcess, &mut Aggregates)| {
         let (mut process, mut data) = (process(None), base.clone());
         change(&mut process, &mut data);
@@ -608,9 +621,9 @@ fn bad_input_gets_a_sentence() {
     assert!(said(&|p, _| p.noise = 0.0).contains("noise"));
     assert!(said(&|p, _| p.row_noise = f64::NAN).contains("row_noise"));
     let sum = |change: &dyn Fn(&mut Mediators)| {
-        let mut data = data(Unit::Sum, MIXED);
+        let mut data = data(TargetUnit::Sum, MIXED);
         change(data.mediators.as_mut().unwrap());
-        process(Some(mediation(Counts::One, true))).fit(&data).unwrap_err().to_string()
+        process(Some(mediation(BagWeighting::One, true))).fit(&data).unwrap_err().to_string()
     };
     assert!(sum(&|m| m.totals = None).contains("sum of its weights"));
     assert!(sum(&|m| m.totals.as_mut().unwrap()[3] = 0.0).contains("total of target 4"));
@@ -626,7 +639,7 @@ fn bad_input_gets_a_sentence() {
 /// Means of a smooth function over eight stretches, matched.
 fn stretches() -> Aggregates {
     let x: Vec<[f64; 1]> = (0..32).map(|i| [f64::from(i) / 16.0 - 1.0]).collect();
-    let bags = Bags::new(&(0..32).map(|i| i / 4).collect::<Vec<_>>(), 8, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&(0..32).map(|i| i / 4).collect::<Vec<_>>(), 8, None, TargetUnit::Mean).unwrap();
     let mean = |b: usize| {
         x[4 * b..4 * b + 4].iter().map(|r| (2.5 * r[0]).sin()).sum::<f64>() / 4.0 + 0.1 * [1.0, -1.0][b % 2]
     };
@@ -684,7 +697,7 @@ fn apart() -> Aggregates {
     let rows: Vec<[f64; 2]> =
         (0..120).map(|i| [height[i / 10] + 0.3 * stream.normal(), stream.normal()]).collect();
     let bag: Vec<usize> = (0..120).map(|i| i / 10).collect();
-    let bags = Bags::new(&bag, 12, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&bag, 12, None, TargetUnit::Mean).unwrap();
     let of = |range: std::ops::Range<usize>| {
         Table::from_rows(&height[range].iter().map(|h| [*h]).collect::<Vec<_>>())
     };
@@ -710,8 +723,7 @@ fn stage_one_chooses_the_ridge() {
     assert_eq!(found.kernel.terms[0].scale, 1.0);
     let p = dense(data.bags.weights());
     let gram = p.transpose().matmul(&tuned.process.kernel.gram(&data.rows)).matmul(&p);
-    let (loss, slopes) =
-        found.left_out_loss(&data.bags, &data.mediators.as_ref().unwrap().bags, &gram).unwrap();
+    let (loss, slopes) = found.loo_loss(&data.bags, &data.mediators.as_ref().unwrap().bags, &gram).unwrap();
     let (at, from) = (theta(&found.parameters()), theta(&mediation.parameters()));
     for (p, sd) in [(1, 0.8), (2, 1.5)] {
         let slope = -6.0 * slopes[p] / loss - (at[p] - from[p]) / (sd * sd);
@@ -777,7 +789,11 @@ fn averages_are_integrals() {
     let total: f64 = weights.iter().sum();
     let tuned = Tuning::default().tune(&start, &data).unwrap().process;
     let average = Tuning::default().average(&start, &tuned, &data, 6000, 1).unwrap();
-    assert!(average.effective > 1000.0 && average.effective <= 6000.0, "{}", average.effective);
+    assert!(
+        average.effective_sample_size > 1000.0 && average.effective_sample_size <= 6000.0,
+        "{}",
+        average.effective_sample_size
+    );
     assert!((average.fits.iter().map(|(w, _)| w).sum::<f64>() - 1.0).abs() < 1e-12);
     let (mean, sd) = average.predict(&x).unwrap();
     let plugged = tuned.fit(&data).unwrap().posterior().sd(&x).unwrap();
@@ -822,7 +838,7 @@ fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
     let near = |count: u32| -> Vec<[f64; 1]> { (0..count).map(|b| [f64::from(b)]).collect() };
     let mut of_targets = near(5);
     of_targets.extend([[4.0 + 2.9], [4.0 + 3.1]]);
-    let given = |unit: Unit| Aggregates {
+    let given = |unit: TargetUnit| Aggregates {
         rows: rows.clone(),
         bags: Bags::new(&bag, 5, None, unit).unwrap(),
         targets: vec![9.0, -1.0, 8.0, 7.0, 6.0, 3.0, 2.0],
@@ -834,13 +850,13 @@ fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
             totals: None,
         }),
     };
-    let means = given(Unit::Mean);
+    let means = given(TargetUnit::Mean);
     assert_eq!((means.mediated(), means.usual_points()), (2, None));
     assert_eq!(means.far(&(5.0 * Kernel::gaussian(&[1.0]))), [6]);
     assert!(means.doubts().is_empty());
-    let [doubt] = &given(Unit::Sum).doubts()[..] else { panic!("one doubt") };
+    let [doubt] = &given(TargetUnit::Sum).doubts()[..] else { panic!("one doubt") };
     assert!(doubt.contains("are they means?"), "{doubt}");
-    let sums = Aggregates { targets: vec![2.0, 9.0, 3.0, 4.0, 5.0, 3.0, 2.0], ..given(Unit::Sum) };
+    let sums = Aggregates { targets: vec![2.0, 9.0, 3.0, 4.0, 5.0, 3.0, 2.0], ..given(TargetUnit::Sum) };
     assert!(sums.doubts().is_empty());
     // One matched target of 51 is not 2 %.
     let mut few = means.clone();
@@ -859,13 +875,16 @@ fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
     assert_eq!(noises(Conventions::Published, &means), [0.03, 0.0, 0.0, 0.01]);
     // Of 2 to 8 rows, each target with its own.
     let bag: Vec<usize> = [2, 8].iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
-    let even =
-        Aggregates::matched(table(8, 10, 2), Bags::new(&bag, 2, None, Unit::Mean).unwrap(), vec![1.0, 2.0]);
+    let even = Aggregates::matched(
+        table(8, 10, 2),
+        Bags::new(&bag, 2, None, TargetUnit::Mean).unwrap(),
+        vec![1.0, 2.0],
+    );
     assert_eq!(noises(Conventions::Regularised, &even), [0.03, 0.0, 0.0, 0.001]);
     let many = |rows: usize, targets: usize| {
         let bag: Vec<usize> = (0..rows).map(|i| i % targets).collect();
         let x = Table::from_rows(&vec![[0.0]; rows]).unwrap();
-        let bags = Bags::new(&bag, targets, None, Unit::Mean).unwrap();
+        let bags = Bags::new(&bag, targets, None, TargetUnit::Mean).unwrap();
         Aggregates::matched(x, bags, vec![0.0; targets]).usual_points()
     };
     assert_eq!([many(10_000, 50), many(10_001, 50), many(10_001, 300)], [None, Some(200), Some(600)]);

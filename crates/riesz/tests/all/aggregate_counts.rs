@@ -2,12 +2,12 @@
 //! and refits.
 
 use riesz::aggregate::{
-    Aggregates, Bags, Conventions, CountProcess, Counts, Family, Mediators, Smoothing, TunedCounts, Tuning,
-    Unit, count_points,
+    Aggregates, BagSmoother, BagWeighting, Bags, Conventions, CountProcess, Family, Mediators, TargetUnit,
+    TunedCounts, Tuning, count_inducing_points,
 };
 use riesz::fit::GaussianProcessClassifier;
 use riesz::linalg::{Cholesky, dot};
-use riesz::prediction::Rates;
+use riesz::prediction::NaturalScalePrediction;
 use riesz::{Error, Kernel, Matrix, Table};
 
 use crate::common::{Stream, largest_difference, table, with_threads};
@@ -15,26 +15,26 @@ use crate::common::{Stream, largest_difference, table, with_threads};
 const SIZES: [usize; 6] = [1, 9, 4, 12, 3, 8];
 
 /// 37 rows in 6 unequal bags, two of them in two.
-fn bags(unit: Unit) -> (Table, Bags) {
+fn bags(unit: TargetUnit) -> (Table, Bags) {
     let mut bag: Vec<usize> = SIZES.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
     bag.rotate_left(5);
     let mut rows: Vec<usize> = (0..37).collect();
     rows.extend([30, 33]);
     bag.extend([1, 1]);
     let weight: Vec<f64> = (0..39).map(|i| 0.5 + f64::from(i as u32 % 7)).collect();
-    (table(3, 37, 2), Bags::overlapping(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
+    (table(3, 37, 2), Bags::from_memberships(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
 }
 
 /// Counts of either family, two of five without rows if they are mediated.
 fn data(family: &Family, mediated: bool) -> Aggregates {
-    let unit = if *family == Family::Poisson { Unit::Sum } else { Unit::Mean };
+    let unit = if *family == Family::Poisson { TargetUnit::Sum } else { TargetUnit::Mean };
     let (rows, bags) = bags(unit);
     let own = if mediated {
         vec![Some(3), None, Some(1), None, Some(4)]
     } else {
         vec![Some(3), Some(0), Some(1), Some(5), Some(4)]
     };
-    let totals = (unit == Unit::Sum).then(|| (0..5).map(|t| 20.0 + f64::from(t)).collect());
+    let totals = (unit == TargetUnit::Sum).then(|| (0..5).map(|t| 20.0 + f64::from(t)).collect());
     let mediators = Some(Mediators { bags: table(50, 6, 2), targets: table(80, 5, 2), totals });
     Aggregates { rows, bags, targets: vec![7.0, 0.0, 23.0, 9.0, 2.0], own, target_noise: None, mediators }
 }
@@ -48,8 +48,8 @@ fn kernel() -> Kernel {
 }
 
 fn process(data: &Aggregates, family: Family) -> CountProcess {
-    let smoothing = Some(Smoothing::new(Kernel::gaussian(&[0.9, 1.4])));
-    CountProcess { smoothing, ..CountProcess::new(kernel(), count_points(data, 0).unwrap(), family) }
+    let smoothing = Some(BagSmoother::new(Kernel::gaussian(&[0.9, 1.4])));
+    CountProcess { smoothing, ..CountProcess::new(kernel(), count_inducing_points(data, 0).unwrap(), family) }
 }
 
 fn cases() -> Vec<(Aggregates, CountProcess)> {
@@ -73,7 +73,7 @@ fn cases() -> Vec<(Aggregates, CountProcess)> {
 /// A, rows × targets, by the definition of its smoother.
 fn operator(data: &Aggregates, process: &CountProcess) -> Matrix {
     let mediators = data.mediators.as_ref().unwrap();
-    let mass = data.bags.mass();
+    let mass = data.bags.weight_sums();
     let ell = process.smoothing.as_ref().unwrap().kernel.cross_gram(&mediators.bags, &mediators.targets);
     let mut out = Matrix::zeros(data.rows.rows(), data.own.len());
     for (t, own) in data.own.iter().enumerate() {
@@ -190,7 +190,7 @@ fn with_all_rows_as_points_it_is_the_definition() {
         precision.data_mut().iter_mut().zip(information.data()).for_each(|(p, w)| *p += w);
         let covariance = Cholesky::new(precision, "test").unwrap().inverse();
         let own = fit.posterior();
-        let found = &own.covariance(&own.at(&data.rows).unwrap())[0];
+        let found = &own.covariance(&own.functionals_at(&data.rows).unwrap())[0];
         assert!(largest_difference(found.data(), covariance.data()) < 1e-6);
     }
 }
@@ -223,7 +223,7 @@ fn single_trials_of_single_rows_are_a_classifier() {
     let labels: Vec<usize> = (0..n)
         .map(|i| usize::from(x.get(i, 0) + 0.4 * x.get(i, 1) > 0.2 - 0.3 * f64::from(i as u32 % 3)))
         .collect();
-    let bags = Bags::new(&(0..n).collect::<Vec<_>>(), n, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&(0..n).collect::<Vec<_>>(), n, None, TargetUnit::Mean).unwrap();
     let data = Aggregates::matched(x.clone(), bags, labels.iter().map(|l| *l as f64).collect());
     let family = Family::Binomial { trials: vec![1.0; n] };
     let own = CountProcess { prior_mean: Some(0.0), ..CountProcess::new(kernel(), x.clone(), family) };
@@ -238,7 +238,7 @@ fn single_trials_of_single_rows_are_a_classifier() {
     assert!(largest_difference(sd[0].data(), sd[1].data()) < 1e-7);
     assert!((fit.log_marginal_likelihood - expected.log_marginal_likelihood).abs() < 1e-7);
     // The mean of the probability is the classifier's.
-    let rates = Rates::of(&fit.posterior(), &new, 1.96).unwrap();
+    let rates = NaturalScalePrediction::of(&fit.posterior(), &new, 1.96).unwrap();
     let p = riesz::Prediction::of(&expected.model, Some(&expected.covariance), &new).unwrap();
     assert!(largest_difference(&rates.mean, &p.probabilities.unwrap().column(1)) < 1e-7);
     let ordered = |i: usize| rates.low[i] < rates.median[i] && rates.median[i] < rates.high[i];
@@ -253,7 +253,7 @@ fn the_evidence_is_near_the_integral() {
         .into_iter()
         .flat_map(|family| [(family.clone(), 0.0), (family, 0.2)])
     {
-        let unit = if family == Family::Poisson { Unit::Sum } else { Unit::Mean };
+        let unit = if family == Family::Poisson { TargetUnit::Sum } else { TargetUnit::Mean };
         let bags = Bags::new(&[0, 0, 1], 2, Some(&[3.0, 2.0, 4.0]), unit).unwrap();
         let data = Aggregates::matched(x.clone(), bags, vec![6.0, 3.0]);
         let own = CountProcess {
@@ -272,8 +272,8 @@ fn the_evidence_is_near_the_integral() {
                     let f = lower.lower_times(&Matrix::column_vector(z.to_vec())).column(0);
                     let [p, q, r] = [0, 1, 2].map(|i| rate(&family, f[i])[0]);
                     let g = match unit {
-                        Unit::Sum => [3.0 * p + 2.0 * q, 4.0 * r],
-                        Unit::Mean => [0.6 * p + 0.4 * q, r],
+                        TargetUnit::Sum => [3.0 * p + 2.0 * q, 4.0 * r],
+                        TargetUnit::Mean => [0.6 * p + 0.4 * q, r],
                     };
                     let log: f64 = (0..2).map(|t| said(&own, &data, t, g[t])[0]).sum();
                     total += (log - 0.5 * dot(&z, &z)).exp() * (step / std::f64::consts::TAU.sqrt()).powi(3);
@@ -316,10 +316,13 @@ fn left_out_counts_are_nearly_those_of_refits() {
         f64::from(k)
     };
     let counts: Vec<f64> = (0..bags).map(|b| poisson(&mut stream, sums(b))).collect();
-    let all = Bags::new(&bag, bags, Some(&vec![2.0; n]), Unit::Sum).unwrap();
+    let all = Bags::new(&bag, bags, Some(&vec![2.0; n]), TargetUnit::Sum).unwrap();
     let data = Aggregates::matched(x.clone(), all, counts.clone());
-    let plain =
-        CountProcess::new(0.5 * Kernel::gaussian(&[1.0]), count_points(&data, 0).unwrap(), Family::Poisson);
+    let plain = CountProcess::new(
+        0.5 * Kernel::gaussian(&[1.0]),
+        count_inducing_points(&data, 0).unwrap(),
+        Family::Poisson,
+    );
     for dispersion in [0.0, 0.15] {
         let own = CountProcess { dispersion, ..plain.clone() };
         let fit = own.fit(&data).unwrap();
@@ -331,8 +334,9 @@ fn left_out_counts_are_nearly_those_of_refits() {
             let (members, weights): (Vec<usize>, Vec<f64>) = data.bags.weights().column(t).unzip();
             // The mean count, by draws of f.
             let posterior = refit.posterior();
-            let draws =
-                posterior.sample(&posterior.at(&x.select_rows(&members)).unwrap(), 20_000, 1).unwrap();
+            let draws = posterior
+                .sample(&posterior.functionals_at(&x.select_rows(&members)).unwrap(), 20_000, 1)
+                .unwrap();
             let sums: Vec<f64> = (0..20_000)
                 .map(|k| weights.iter().enumerate().map(|(i, w)| w * draws.values[0][(i, k)].exp()).sum())
                 .collect();
@@ -355,19 +359,19 @@ fn left_out_counts_are_nearly_those_of_refits() {
 /// differences.
 #[test]
 fn smoothers_lose_what_they_say() {
-    let (_, bags) = bags(Unit::Mean);
+    let (_, bags) = bags(TargetUnit::Mean);
     let mediators = table(50, 6, 2);
     let half = table(9, 6, 7);
     let rows: Vec<Vec<f64>> = (0..6).map(|b| half.row(b)).collect();
     let mut gram = Matrix::zeros(6, 6);
     (0..6).for_each(|b| (0..6).for_each(|c| gram[(b, c)] = dot(&rows[b], &rows[c])));
-    for counts in [Counts::One, Counts::Mass] {
-        let own = Smoothing { kernel: Kernel::gaussian(&[0.9, 1.4]), counts };
+    for counts in [BagWeighting::One, BagWeighting::Mass] {
+        let own = BagSmoother { kernel: Kernel::gaussian(&[0.9, 1.4]), counts };
         let (loss, gradient) = own.left_out_loss(&bags, &mediators, &gram).unwrap();
         let mut expected = 0.0;
         for b in 0..6 {
             let weight = |c: usize| {
-                let count = if counts == Counts::Mass { bags.mass()[c] } else { 1.0 };
+                let count = if counts == BagWeighting::Mass { bags.weight_sums()[c] } else { 1.0 };
                 count * own.kernel.eval(&mediators.row(b), &mediators.row(c))
             };
             let others: Vec<usize> = (0..6).filter(|c| *c != b).collect();
@@ -384,7 +388,7 @@ fn smoothers_lose_what_they_say() {
                 let mut moved = theta.clone();
                 moved[p] += by;
                 let kernel = own.kernel.with_parameters(&moved);
-                Smoothing { kernel, counts }.left_out_loss(&bags, &mediators, &gram).unwrap().0
+                BagSmoother { kernel, counts }.left_out_loss(&bags, &mediators, &gram).unwrap().0
             };
             let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
             assert!((gradient[p] - slope).abs() < 1e-6 * (1.0 + slope.abs()), "{p}: {} {slope}", gradient[p]);
@@ -408,10 +412,13 @@ fn tuning_finds_rates_within_bags() {
     let mut sums = vec![0.0; used.len()];
     (0..n).for_each(|i| sums[bag[i]] += weight[i] * f[i].exp());
     let counts: Vec<f64> = sums.iter().map(|s| (s + s.sqrt() * stream.normal()).max(0.0).round()).collect();
-    let bags = Bags::new(&bag, used.len(), Some(&weight), Unit::Sum).unwrap();
+    let bags = Bags::new(&bag, used.len(), Some(&weight), TargetUnit::Sum).unwrap();
     let data = Aggregates::matched(x.clone(), bags, counts);
-    let start =
-        CountProcess::new(Kernel::gaussian(&[1.0, 1.0]), count_points(&data, 0).unwrap(), Family::Poisson);
+    let start = CountProcess::new(
+        Kernel::gaussian(&[1.0, 1.0]),
+        count_inducing_points(&data, 0).unwrap(),
+        Family::Poisson,
+    );
     let of = |threads| with_threads(threads, || Tuning::default().tune_counts(&start, &data).unwrap());
     let TunedCounts { fit, evaluations, .. } = of(1);
     let found = fit.model.predict(&x).unwrap().column(0);
@@ -447,7 +454,7 @@ fn dispersions_are_learnt_and_averaged_over() {
             (mean + mean.sqrt() * stream.normal()).max(0.0).round()
         })
         .collect();
-    let all = Bags::new(&bag, bags, Some(&vec![40.0; n]), Unit::Sum).unwrap();
+    let all = Bags::new(&bag, bags, Some(&vec![40.0; n]), TargetUnit::Sum).unwrap();
     let data = Aggregates::matched(x.clone(), all, counts);
     let points = Table::from_rows(&[[-2.0], [-1.0], [0.0], [1.0], [2.0]]).unwrap();
     let start = CountProcess {
@@ -486,7 +493,7 @@ fn dispersions_are_learnt_and_averaged_over() {
     }
     let of = |draws| Tuning::default().average_counts(&start, &tuned.process, &data, draws, 4).unwrap();
     let averaged = of(1_000);
-    assert!(averaged.effective > 400.0, "{}", averaged.effective);
+    assert!(averaged.effective_sample_size > 400.0, "{}", averaged.effective_sample_size);
     let (found, sd) = averaged.predict(&new).unwrap();
     for r in 0..3 {
         let (mean, square) = (mean[r] / total, square[r] / total);
@@ -525,7 +532,7 @@ fn refuses_what_is_no_count() {
         mediators.totals = None;
     }
     assert!(told(&total, &own).contains("total of target 2"));
-    let negative = Smoothing::new(
+    let negative = BagSmoother::new(
         riesz::kernel::Linear { columns: vec![0, 1], scale: vec![1.0, 1.0], center: vec![0.0, 0.0] }.into(),
     );
     let negative = CountProcess { smoothing: Some(negative), ..own };

@@ -2,7 +2,8 @@
 //! out.
 
 use riesz::aggregate::{
-    AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediation, Mediators, Regressed, Tuning, Unit,
+    AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediation, MediationTarget, Mediators,
+    TargetUnit, Tuning,
 };
 use riesz::linalg::{Cholesky, dot};
 use riesz::{Kernel, Matrix, Table};
@@ -17,7 +18,7 @@ fn data(own: [Option<usize>; 7]) -> Aggregates {
     let weight: Vec<f64> = (0..30).map(|i| 0.5 + f64::from(i % 7)).collect();
     Aggregates {
         rows: table(3, 30, 2),
-        bags: Bags::new(&bag, 6, Some(&weight), Unit::Mean).unwrap(),
+        bags: Bags::new(&bag, 6, Some(&weight), TargetUnit::Mean).unwrap(),
         targets: vec![0.3, -1.2, 0.8, 2.0, -0.4, 1.1, 0.2],
         own: own.to_vec(),
         target_noise: Some(vec![0.0, 0.1, 0.02, 0.0, 0.3, 0.0, 0.05]),
@@ -31,7 +32,7 @@ const MEDIATED: [Option<usize>; 7] = [None; 7];
 fn process(ties: f64, row_noise: f64, noise: f64, prior_mean: Option<f64>) -> AggregateGaussianProcess {
     let kernel = 1.7 * Kernel::gaussian(&[0.9, 1.4]);
     AggregateGaussianProcess {
-        mediation: Some(Mediation { regressed: Regressed::Targets, ..Mediation::new(kernel, 0.06) }),
+        mediation: Some(Mediation { regressed: MediationTarget::Targets, ..Mediation::new(kernel, 0.06) }),
         mediation_noise: ties,
         row_noise,
         prior_mean,
@@ -147,17 +148,17 @@ fn fits_are_two_regressions_one_after_the_other() {
         assert!((fit.log_marginal_likelihood - log).abs() < 1e-9, "{} {log}", fit.log_marginal_likelihood);
         assert!(largest_difference(fit.model.predict(&x).unwrap().data(), &truth.mean) < 1e-9);
         let posterior = fit.posterior();
-        let covariance = &posterior.covariance(&posterior.at(&x).unwrap())[0];
+        let covariance = &posterior.covariance(&posterior.functionals_at(&x).unwrap())[0];
         assert!(largest_difference(covariance.data(), truth.covariance.data()) < 1e-9);
         let p = dense(data.bags.weights());
         let (rows, _) = two_steps(&process, &data, &data.rows, mean);
-        let (means, covariance) = fit.bags();
+        let (means, covariance) = fit.bag_posterior();
         assert!(largest_difference(&means, &p.transpose().matvec(&rows.mean)) < 1e-9);
         let expected = p.transpose().matmul(&rows.covariance).matmul(&p);
         assert!(largest_difference(covariance.data(), expected.data()) < 1e-9);
         // By how much predictions move with a target.
-        let shares = fit.shares(&x).unwrap();
-        assert_eq!((shares.rows(), shares.cols(), fit.sensitivities().cols()), (4, 7, 7));
+        let shares = fit.target_leverage(&x).unwrap();
+        assert_eq!((shares.rows(), shares.cols(), fit.weight_sensitivities().cols()), (4, 7, 7));
         for t in 0..7 {
             let mut revised = data.clone();
             revised.targets[t] += 1.0;
@@ -229,7 +230,7 @@ fn apart() -> Aggregates {
     let height: Vec<f64> = (0..30).map(|_| 2.0 * stream.signed()).collect();
     let rows: Vec<[f64; 2]> =
         (0..90).map(|i| [height[i / 6] + 0.3 * stream.normal(), stream.normal()]).collect();
-    let bags = Bags::new(&(0..90).map(|i| i / 6).collect::<Vec<_>>(), 15, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&(0..90).map(|i| i / 6).collect::<Vec<_>>(), 15, None, TargetUnit::Mean).unwrap();
     let of = |range: std::ops::Range<usize>| {
         Table::from_rows(&height[range].iter().map(|h| [*h]).collect::<Vec<_>>()).unwrap()
     };
@@ -301,7 +302,11 @@ fn ties_are_tuned_with_all_else_and_pseudo_targets_by_turns() {
         assert!(off(&|i| found[i]) < 0.5 * off(&|_| 3.0), "{} {}", off(&|i| found[i]), off(&|_| 3.0));
         if tied {
             let averaged = Tuning::default().average(&start, &tuned.process, &data, 600, 1).unwrap();
-            assert!(averaged.effective > 1.0 && averaged.fits.len() > 1, "{}", averaged.effective);
+            assert!(
+                averaged.effective_sample_size > 1.0 && averaged.fits.len() > 1,
+                "{}",
+                averaged.effective_sample_size
+            );
             let (mean, sd) = averaged.predict(&data.rows).unwrap();
             assert!(off(&|i| mean[i]) < 0.5 * off(&|_| 3.0), "{}", off(&|i| mean[i]));
             let inside = (0..90).filter(|&i| (mean[i] - truth[i]).abs() < 1.96 * sd[i]).count();
@@ -316,7 +321,7 @@ fn bad_input_gets_a_sentence() {
         |process: &AggregateGaussianProcess, data: &Aggregates| process.fit(data).unwrap_err().to_string();
     assert!(said(&process(0.1, 0.0, 0.0, None), &data(MIXED)).contains("noise"));
     let mut sums = data(MEDIATED);
-    sums.bags = Bags::new(&(0..30).map(|i| i % 6).collect::<Vec<_>>(), 6, None, Unit::Sum).unwrap();
+    sums.bags = Bags::new(&(0..30).map(|i| i % 6).collect::<Vec<_>>(), 6, None, TargetUnit::Sum).unwrap();
     assert!(said(&process(0.1, 0.0, 0.0, None), &sums).contains("divide sums by their weights"));
     let mut few = data(MEDIATED);
     few.mediators.as_mut().unwrap().targets = table(0, 4, 2);

@@ -2,10 +2,10 @@
 //! algebra.
 
 use riesz::aggregate::{
-    AggregateGaussianProcess, Aggregates, Approximation, Bags, Mediation, Mediators, Operator, Regressed,
-    SparseAggregateFit, SparseAggregateProcess, Tuning, Unit, inducing_points,
+    AggregateGaussianProcess, Aggregates, Approximation, Bags, Mediation, MediationTarget, Mediators,
+    ObservationOperator, SparseAggregateFit, SparseAggregateProcess, TargetUnit, Tuning, inducing_points,
 };
-use riesz::fit::{GaussianProcess, Tune};
+use riesz::fit::{GaussianProcess, TunedParameters};
 use riesz::kernel::{Categorical, Profile, Stationary};
 use riesz::linalg::{Sparse, lu_solve, symmetric_eigen};
 use riesz::table::{Column, ColumnKind};
@@ -30,7 +30,7 @@ fn kernel() -> Kernel {
 }
 
 /// Bags of 1 to 9 rows in no order, with weights.
-fn problem(unit: Unit) -> (Table, Bags, Vec<usize>, Vec<f64>, Vec<f64>) {
+fn problem(unit: TargetUnit) -> (Table, Bags, Vec<usize>, Vec<f64>, Vec<f64>) {
     let (x, mut stream) = (table(0, 40, 3), Stream(5));
     let bag: Vec<usize> =
         (0..40).map(|i| if i < 9 { i } else { [8, 1, 2, 8, 4, 5, 2, 7, 8, 0][i % 10] }).collect();
@@ -68,7 +68,7 @@ fn log_det(a: &Matrix) -> f64 {
 }
 
 fn dense(p: &Sparse) -> Matrix {
-    p.times(&identity(p.cols(), |_| 1.0))
+    p.matmul(&identity(p.cols(), |_| 1.0))
 }
 
 fn trace(a: &Matrix) -> f64 {
@@ -177,7 +177,7 @@ fn fixed(points: Table, known: bool) -> SparseAggregateProcess {
     let mut process = SparseAggregateProcess::new(kernel(), points);
     (process.noise, process.row_noise) = (0.05, Some(0.3));
     process.known_noise = known.then(|| (0..9).map(|b| 0.01 * b as f64).collect());
-    (process.normalize, process.tune) = (false, Tune::Nothing);
+    (process.normalize, process.tune) = (false, TunedParameters::Nothing);
     process
 }
 
@@ -187,13 +187,15 @@ fn noise(bags: &Bags, known: bool) -> Vec<f64> {
 }
 
 fn reference(fit: &SparseAggregateFit, x: &Table, bags: &Bags, c: Vec<f64>, z: &[f64]) -> Dense {
-    Dense::new(&fit.model.kernel, fit.jitter, (x, &fit.model.points), bags, c, z)
+    Dense::new(&fit.model.kernel, fit.jitter, (x, &fit.model.support_points), bags, c, z)
 }
 
 #[test]
 fn everything_is_as_defined() {
     let both = [Approximation::Fitc, Approximation::Vfe];
-    for (unit, approximation) in both.into_iter().flat_map(|own| [(Unit::Mean, own), (Unit::Sum, own)]) {
+    for (unit, approximation) in
+        both.into_iter().flat_map(|own| [(TargetUnit::Mean, own), (TargetUnit::Sum, own)])
+    {
         let (x, bags, _, _, z) = problem(unit);
         let points = table(100, 7, 3);
         let process = SparseAggregateProcess { approximation, ..fixed(points.clone(), true) };
@@ -217,7 +219,7 @@ fn everything_is_as_defined() {
         let prior = fit.model.kernel.gram(&new);
         let covariance = plus(&prior, &times(&h.matmul(&less).matmul(&h.transpose()), -1.0));
         let posterior = fit.posterior();
-        let found = &posterior.covariance(&posterior.at(&new).unwrap())[0];
+        let found = &posterior.covariance(&posterior.functionals_at(&new).unwrap())[0];
         assert!(largest(found.data(), covariance.data()) < 1e-10);
         let sds: Vec<f64> = (0..8).map(|i| covariance[(i, i)].sqrt()).collect();
         assert!(largest(posterior.sd(&new).unwrap().data(), &sds) < 1e-10);
@@ -227,14 +229,14 @@ fn everything_is_as_defined() {
         let missed = plus(&dense.u, &times(&dense.explained(), -1.0));
         assert!((fit.unexplained - 0.5 * trace(&inverse(&dense.c).matmul(&missed))).abs() < 1e-9);
         // What is left of targets is what noise is taken for.
-        let sums = posterior.sums(&x, bags.weights()).unwrap();
+        let sums = posterior.weighted_sum_functionals(&x, bags.weights()).unwrap();
         assert!(largest(posterior.mean_of(&sums).data(), &fit.fitted) < 1e-10);
     }
 }
 
 #[test]
 fn no_other_distribution_has_a_higher_bound() {
-    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let process =
         SparseAggregateProcess { approximation: Approximation::Vfe, ..fixed(table(100, 5, 3), true) };
     let fit = process.fit(&x, &bags, &z).unwrap();
@@ -258,11 +260,11 @@ fn no_other_distribution_has_a_higher_bound() {
 
 #[test]
 fn the_bound_is_below_the_evidence_and_reaches_it_where_all_rows_are_points() {
-    let (x, bags, _, _, z) = problem(Unit::Sum);
+    let (x, bags, _, _, z) = problem(TargetUnit::Sum);
     let exact = {
         let mut process = GaussianProcess::new(kernel(), 0.05);
         let squares = noise(&bags, true).iter().map(|c| c - 0.05).collect();
-        (process.normalize_y, process.tune) = (false, Tune::Nothing);
+        (process.normalize_y, process.tune) = (false, TunedParameters::Nothing);
         (process.row_noise, process.operator) = (Some(squares), Some(bags.weights().clone()));
         process.fit(&x, &Matrix::column_vector(z.clone()))
     };
@@ -301,7 +303,8 @@ fn the_bound_is_below_the_evidence_and_reaches_it_where_all_rows_are_points() {
 #[test]
 fn gradients_are_differences() {
     let both = [Approximation::Fitc, Approximation::Vfe];
-    let cases = [(Unit::Mean, true, None), (Unit::Sum, false, Some(0.4)), (Unit::Sum, true, None)];
+    let cases =
+        [(TargetUnit::Mean, true, None), (TargetUnit::Sum, false, Some(0.4)), (TargetUnit::Sum, true, None)];
     for (approximation, (unit, normalize, mean)) in both.into_iter().flat_map(|own| cases.map(|c| (own, c))) {
         let (x, bags, _, _, z) = problem(unit);
         let mut process = fixed(table(100, 6, 3), true);
@@ -333,13 +336,14 @@ fn bags_of_one_row_are_a_sparse_regression() {
     // scikit-learn and others call it so: bags of one row with weight 1, with all rows as points the exact
     // regression.
     let x = table(0, 15, 3);
-    let bags = Bags::new(&(0..15).collect::<Vec<_>>(), 15, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&(0..15).collect::<Vec<_>>(), 15, None, TargetUnit::Mean).unwrap();
     let z: Vec<f64> = (0..15).map(|i| x.get(i, 0).sin() + 0.3 * x.get(i, 1)).collect();
     let mut process = SparseAggregateProcess::new(kernel(), x.clone());
-    (process.normalize, process.tune, process.mean, process.noise) = (false, Tune::Nothing, Some(0.0), 0.1);
+    (process.normalize, process.tune, process.mean, process.noise) =
+        (false, TunedParameters::Nothing, Some(0.0), 0.1);
     let sparse = process.fit(&x, &bags, &z).unwrap();
     let mut process = GaussianProcess::new(kernel(), 0.1);
-    (process.normalize_y, process.tune) = (false, Tune::Nothing);
+    (process.normalize_y, process.tune) = (false, TunedParameters::Nothing);
     let exact = process.fit(&x, &Matrix::column_vector(z)).unwrap();
     let new = table(60, 8, 3);
     assert!((sparse.log_marginal_likelihood - exact.log_marginal_likelihood).abs() < 1e-7);
@@ -350,7 +354,7 @@ fn bags_of_one_row_are_a_sparse_regression() {
 #[test]
 fn left_out_targets_are_those_of_fitting_anew() {
     let both = [Approximation::Fitc, Approximation::Vfe];
-    let cases = [(Unit::Mean, None), (Unit::Sum, None), (Unit::Mean, Some(1.0))];
+    let cases = [(TargetUnit::Mean, None), (TargetUnit::Sum, None), (TargetUnit::Mean, Some(1.0))];
     for (approximation, (unit, mean_of)) in both.into_iter().flat_map(|own| cases.map(|c| (own, c))) {
         let (x, bags, bag, weights, z) = problem(unit);
         let mut process = fixed(table(100, 7, 3), false);
@@ -372,7 +376,7 @@ fn left_out_targets_are_those_of_fitting_anew() {
             let targets: Vec<f64> = (0..9).filter(|&j| j != b).map(|j| z[j]).collect();
             let anew = process.fit(&x.select_rows(&rows), &left, &targets).unwrap();
             let posterior = anew.posterior();
-            let sums = posterior.sums(&x, bags.weights()).unwrap();
+            let sums = posterior.weighted_sum_functionals(&x, bags.weights()).unwrap();
             let (mean, variance) = (posterior.mean_of(&sums)[(b, 0)], posterior.covariance(&sums)[0][(b, b)]);
             // What is not known of a mean that is learnt (universal kriging).
             let kept: Vec<usize> = (0..9).filter(|&j| j != b).collect();
@@ -393,9 +397,9 @@ fn left_out_targets_are_those_of_fitting_anew() {
 
 #[test]
 fn tuning_climbs_to_where_the_slope_ends() {
-    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let mut process = fixed(table(100, 8, 3), false);
-    (process.normalize, process.tune) = (true, Tune::KernelAndNoise);
+    (process.normalize, process.tune) = (true, TunedParameters::KernelAndNoise);
     let start: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
     let fit = process.fit(&x, &bags, &z).unwrap();
     // The bound with what is believed of parameters is flat there, and higher than at the start.
@@ -419,7 +423,7 @@ fn tuning_climbs_to_where_the_slope_ends() {
     process.priors = false;
     assert!(process.fit(&x, &bags, &z).unwrap().log_marginal_likelihood >= fit.log_marginal_likelihood);
     // Of the noise alone the kernel stays.
-    process.tune = Tune::Noise;
+    process.tune = TunedParameters::Noise;
     let noise = process.fit(&x, &bags, &z).unwrap();
     assert_eq!(noise.theta[..12], start[..12]);
     let slope = process.log_marginal_likelihood(&x, &bags, &z, &noise.theta).unwrap().1;
@@ -429,7 +433,7 @@ fn tuning_climbs_to_where_the_slope_ends() {
 /// Through all rows as points it is the exact process, whatever matrix makes targets of bags.
 #[test]
 fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
-    let (x, bags, ..) = problem(Unit::Mean);
+    let (x, bags, ..) = problem(TargetUnit::Mean);
     let coarse = |from: usize, n: usize| table(from, n, 2);
     let own = [None, Some(3), None, None, Some(0), None, None, None];
     let mut stream = Stream(9);
@@ -446,8 +450,9 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
                 ..Aggregates::matched(x.clone(), bags.clone(), z.clone())
             };
             // How uncertain mediation is counts as known noise of each target.
-            let operator = Operator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
-            let of_mediation = |t: usize| known[t] + unsure * operator.variance().unwrap()[(t, t)];
+            let operator = ObservationOperator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
+            let of_mediation =
+                |t: usize| known[t] + unsure * operator.regression_covariance().unwrap()[(t, t)];
             let data = Aggregates { target_noise: Some((0..8).map(of_mediation).collect()), ..given.clone() };
             let exact = AggregateGaussianProcess {
                 prior_mean: mean,
@@ -458,7 +463,7 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
             let exact = exact.fit(&data).unwrap();
             let mut process = SparseAggregateProcess::new(kernel(), x.clone());
             (process.noise, process.mean, process.normalize) = (0.2, mean, false);
-            (process.mediation, process.tune) = (Some(mediation), Tune::Nothing);
+            (process.mediation, process.tune) = (Some(mediation), TunedParameters::Nothing);
             process.mediation_noise = Some(unsure).filter(|noise| *noise > 0.0);
             let fit = process.fit_data(&given).unwrap();
             assert_eq!(fit.mediation_noise, unsure);
@@ -482,13 +487,13 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
 
 #[test]
 fn operators_that_do_not_fit_are_named() {
-    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let mut process = SparseAggregateProcess::new(kernel(), table(100, 5, 3));
-    let few = Bags::new(&[0, 1, 2], 3, None, Unit::Mean).unwrap();
-    let operator = Operator::new(&few, &[Some(1); 9], None).unwrap();
+    let few = Bags::new(&[0, 1, 2], 3, None, TargetUnit::Mean).unwrap();
+    let operator = ObservationOperator::new(&few, &[Some(1); 9], None).unwrap();
     let told = process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string();
     assert!(told.contains("the operator"), "{told}");
-    let operator = Operator::new(&bags, &[Some(1), Some(2)], None).unwrap();
+    let operator = ObservationOperator::new(&bags, &[Some(1), Some(2)], None).unwrap();
     assert!(
         process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string().contains("list of targets")
     );
@@ -501,7 +506,7 @@ fn operators_that_do_not_fit_are_named() {
 /// Mediators and the rest take turns as they do for the exact process, which this is with all rows as points.
 #[test]
 fn mediators_and_kernel_take_turns() {
-    let (x, bags, ..) = problem(Unit::Mean);
+    let (x, bags, ..) = problem(TargetUnit::Mean);
     let (coarse, targets) = (table(300, 9, 2), table(400, 8, 2));
     let data = Aggregates {
         own: vec![None; 8],
@@ -521,7 +526,7 @@ fn mediators_and_kernel_take_turns() {
     let logs = |own: &Mediation| own.parameters().iter().map(|p| p.log_value).collect::<Vec<_>>();
     let expected: Vec<f64> = tuned.parameters().iter().map(|p| p.log_value).collect();
     assert!(largest(&[&fit.theta[..], &logs(&found)].concat(), &expected) < 1e-3);
-    process.mediation = Some(Mediation { regressed: Regressed::Targets, ..start.clone() });
+    process.mediation = Some(Mediation { regressed: MediationTarget::Targets, ..start.clone() });
     assert!(process.fit_data(&data).unwrap_err().to_string().contains("regressed on mediators"));
     process.mediation = Some(start.clone());
     process.row_noise = Some(0.1);
@@ -534,7 +539,7 @@ fn mediators_and_kernel_take_turns() {
 #[test]
 fn tuning_of_many_bags_begins_with_some() {
     let (x, mut stream) = (table(0, 600, 3), Stream(8));
-    let bags = Bags::new(&(0..600).map(|i| i % 60).collect::<Vec<_>>(), 60, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&(0..600).map(|i| i % 60).collect::<Vec<_>>(), 60, None, TargetUnit::Mean).unwrap();
     let f = |i: usize| (2.0 * x.get(i, 0)).sin() + x.get(i, 2);
     let sum = |b: usize| bags.weights().column(b).map(|(i, w)| w * f(i)).sum::<f64>();
     let z: Vec<f64> = (0..60).map(|b| sum(b) + 0.05 * stream.normal()).collect();
@@ -558,7 +563,7 @@ fn tuning_of_many_bags_begins_with_some() {
 
 #[test]
 fn another_thread_sees_how_far_it_is_and_stops_it() {
-    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let process = SparseAggregateProcess::new(kernel(), table(100, 8, 3));
     let fit = process.fit(&x, &bags, &z).unwrap();
     assert_eq!(process.progress.steps(), fit.evaluations);
@@ -568,11 +573,11 @@ fn another_thread_sees_how_far_it_is_and_stops_it() {
 
 #[test]
 fn the_unit_of_the_target_does_not_matter() {
-    let (x, bags, _, _, z) = problem(Unit::Sum);
+    let (x, bags, _, _, z) = problem(TargetUnit::Sum);
     let mut process = SparseAggregateProcess::new(kernel(), table(100, 8, 3));
     // Where tuning ends depends on the size of the bound, to which a unit adds; what is made of parameters
     // does not.
-    (process.row_noise, process.tune) = (Some(0.1), Tune::Nothing);
+    (process.row_noise, process.tune) = (Some(0.1), TunedParameters::Nothing);
     let one = process.fit(&x, &bags, &z).unwrap();
     let hundreds: Vec<f64> = z.iter().map(|v| 100.0 * v).collect();
     let other = process.fit(&x, &bags, &hundreds).unwrap();
@@ -593,12 +598,12 @@ fn the_unit_of_the_target_does_not_matter() {
 fn bits_do_not_depend_on_the_number_of_threads() {
     let (x, mut stream) = (table(0, 900, 3), Stream(3));
     let bag: Vec<usize> = (0..900).map(|i| if i < 600 { 0 } else { 1 + i % 30 }).collect();
-    let bags = Bags::new(&bag, 31, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&bag, 31, None, TargetUnit::Mean).unwrap();
     let z: Vec<f64> = (0..31).map(|_| stream.normal()).collect();
     let run = || {
         let points = inducing_points(&x, 270, 1).unwrap();
         let mut process = SparseAggregateProcess::new(kernel(), points);
-        process.tune = Tune::Noise;
+        process.tune = TunedParameters::Noise;
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let fit = process.fit(&x, &bags, &z).unwrap();
         (
@@ -640,7 +645,7 @@ fn points_of_levels_are_rows() {
     let rows: Vec<Vec<f64>> = (0..300).map(|i| x.row(i)).collect();
     assert!(points.rows() == 12 && (0..12).all(|p| rows.contains(&points.row(p))));
     assert!((0..3).all(|level| points.column(0).contains(&f64::from(level))));
-    let kernel: Kernel = Categorical::over(0).into();
+    let kernel: Kernel = Categorical::on_column(0).into();
     let moved = Stationary {
         profile: Profile::Gaussian,
         columns: vec![1],
@@ -650,7 +655,7 @@ fn points_of_levels_are_rows() {
     };
     let kernel = kernel * moved.into();
     let bag: Vec<usize> = (0..300).map(|i| 3 * (i / 30) + i % 3).collect();
-    let bags = Bags::new(&bag, 30, None, Unit::Mean).unwrap();
+    let bags = Bags::new(&bag, 30, None, TargetUnit::Mean).unwrap();
     let f = |i: usize| x.get(i, 0) + x.get(i, 1).sin();
     let z: Vec<f64> = (0..30).map(|b| bags.weights().column(b).map(|(i, w)| w * f(i)).sum()).collect();
     let fit = SparseAggregateProcess::new(kernel, points).fit(&x, &bags, &z).unwrap();
@@ -660,7 +665,7 @@ fn points_of_levels_are_rows() {
 
 #[test]
 fn bad_input_is_named() {
-    let (x, bags, _, _, z) = problem(Unit::Mean);
+    let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let process = || SparseAggregateProcess::new(kernel(), table(100, 5, 3));
     let told =
         |process: &SparseAggregateProcess, z: &[f64]| process.fit(&x, &bags, z).unwrap_err().to_string();

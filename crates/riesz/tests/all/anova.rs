@@ -3,11 +3,11 @@
 
 use std::f64::consts::TAU;
 
-use riesz::fit::{GaussianProcess, Tune};
+use riesz::fit::{GaussianProcess, TunedParameters};
 use riesz::global::Components;
 use riesz::kernel::{Anova, Profile};
 use riesz::linalg::Sparse;
-use riesz::{Background, Error, Explainer, Game, Groups, Index, Kernel, Matrix, Question, Table};
+use riesz::{Background, Error, Explainer, Game, Kernel, Matrix, Players, Question, Table, ValueIndex};
 
 use crate::common::{Stream, stationary};
 
@@ -88,7 +88,7 @@ fn the_functional_game_is_the_mean_over_others() {
     for kernel in kernels {
         let x = s.normals(20, 2);
         let y = Matrix::from_row_major(20, 2, (0..40).map(|_| 3.0 + s.signed()).collect());
-        let fit = GaussianProcess { tune: Tune::Nothing, ..GaussianProcess::new(kernel, 0.2) };
+        let fit = GaussianProcess { tune: TunedParameters::Nothing, ..GaussianProcess::new(kernel, 0.2) };
         let fit = fit.fit(&x, &y).unwrap();
         let (rows, posterior) = (s.normals(3, 2), fit.posterior());
         let question = Question::from(Game::Functional).with_covariance();
@@ -107,7 +107,7 @@ fn the_functional_game_is_the_mean_over_others() {
             }
         }
         let sums = Sparse::from_columns(mixtures.len(), weights).unwrap();
-        let worth = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sums).unwrap();
+        let worth = posterior.weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sums).unwrap();
         let (mean, sure) = (posterior.mean_of(&worth), posterior.covariance(&worth));
         // φ_0 = (v(0) - v() + v(01) - v(1)) / 2
         let share = |j: usize, mask: usize| if mask >> j & 1 == 1 { 0.5 } else { -0.5 };
@@ -150,10 +150,10 @@ fn dividends_are_components() {
     };
     let (x, coef) = (s.normals(15, 3), Matrix::column_vector((0..15).map(|_| s.signed()).collect()));
     let kernel = anova(&[0.7, 1.0, 2.0], 2.0);
-    let model = riesz::Expansion::new(kernel, x, coef, vec![0.3]).unwrap();
+    let model = riesz::KernelExpansion::new(kernel, x, coef, vec![0.3]).unwrap();
     let rows = s.normals(4, 3);
     let components = Components::new(&model, &inputs, None).unwrap();
-    let index: Index = "moebius(3)".parse().unwrap();
+    let index: ValueIndex = "moebius(3)".parse().unwrap();
     let question = Question::from(Game::Functional).with_index(index);
     let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
     let sets = [vec![0], vec![1], vec![2], vec![0, 1], vec![0, 2], vec![1, 2], vec![0, 1, 2]];
@@ -184,10 +184,10 @@ fn certificates_hold() {
         .into();
         let (x, coef) = (s.normals(40, d), Matrix::column_vector((0..40).map(|_| s.signed()).collect()));
         let names: Vec<String> = x.columns().iter().map(|c| c.name.clone()).collect();
-        let pair = Groups::named(x.columns(), &[("both".to_string(), names[..2].to_vec())]).unwrap();
-        let model = riesz::Expansion::new(kernel, x, coef, vec![0.3]).unwrap();
+        let pair = Players::named(x.columns(), &[("both".to_string(), names[..2].to_vec())]).unwrap();
+        let model = riesz::KernelExpansion::new(kernel, x, coef, vec![0.3]).unwrap();
         let (rows, background) = (s.normals(6, d), s.normals(5, d));
-        for groups in [Groups::singletons(model.columns()), pair] {
+        for groups in [Players::singletons(model.columns()), pair] {
             for game in [Game::Functional, Game::Interventional { background: background.clone().into() }] {
                 let question = Question::from(game).with_players(Some(groups.clone()));
                 let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();

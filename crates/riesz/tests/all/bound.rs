@@ -1,11 +1,11 @@
 //! The proved bound against truths that are known by other means: fractions of whole numbers, closed forms,
 //! and sums and products that are rounded once, or to twice the digits.
 
-use riesz::discrepancy::{Attribute, Factors, MmdEstimator, TestSettings};
+use riesz::discrepancy::{AttributionRequest, FactorKind, MmdEstimator, TestSettings};
 use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
 use riesz::{
-    Background, Conditioning, Exactness, Expansion, Explainer, Explanation, Game, Groups, IndependenceTest,
-    Kernel, Matrix, Question, Result, Table, TwoSampleTest,
+    Background, Conditioning, Exactness, Explainer, Explanation, Game, IndependenceTest, Kernel,
+    KernelExpansion, Matrix, Players, Question, Result, Table, TwoSampleTest,
 };
 
 use crate::common::{Stream, stationary};
@@ -14,8 +14,8 @@ fn linear(column: usize, center: f64, scale: f64) -> Kernel {
     Linear { columns: vec![column], center: vec![center], scale: vec![scale] }.into()
 }
 
-fn model(kernel: Kernel, points: &[Vec<f64>], coef: &[f64]) -> Result<Expansion> {
-    Expansion::new(kernel, Table::from_rows(points)?, Matrix::column_vector(coef.to_vec()), vec![0.0])
+fn model(kernel: Kernel, points: &[Vec<f64>], coef: &[f64]) -> Result<KernelExpansion> {
+    KernelExpansion::new(kernel, Table::from_rows(points)?, Matrix::column_vector(coef.to_vec()), vec![0.0])
 }
 
 fn explain(kernel: Kernel, points: &[Vec<f64>], coef: &[f64], x: &[f64], game: Game) -> Result<Explanation> {
@@ -134,7 +134,7 @@ fn polynomials_that_cancel() {
     // Of several columns within one player too.
     let both = |kernel: Kernel| {
         let model = model(kernel, &[vec![3.0, 1e16]], &[1.0]).unwrap();
-        let groups = Groups::named(model.columns(), &[("both", vec!["x0", "x1"])]).unwrap();
+        let groups = Players::named(model.columns(), &[("both", vec!["x0", "x1"])]).unwrap();
         let game = baseline(&[-1.0 / 3.0, 0.0]);
         let question = Question::from(game).with_players(Some(groups));
         let rows = Table::from_rows(&[[1e16 / 3.0, -1.0]]).unwrap();
@@ -392,8 +392,11 @@ fn many_points_do_not_loosen_the_bound() {
 fn constant_discrepancies_are_certified() {
     for (n, m) in [(3, 4), (7, 11), (10, 49), (100, 33)] {
         let kernels = vec![0.3 * Kernel::from(Categorical { columns: [0], similarity: 0.5 })];
-        let settings =
-            TestSettings { attribute: Attribute::Values, permutations: 0, ..TestSettings::default() };
+        let settings = TestSettings {
+            attribute: AttributionRequest::Values,
+            permutations: 0,
+            ..TestSettings::default()
+        };
         let test = TwoSampleTest { kernels, settings, estimator: MmdEstimator::Biased };
         let found = test.run(&table(&vec![1.0; n]), &table(&vec![1.0; m])).unwrap();
         let certificate = found.attributions.unwrap().explanation.certificate().unwrap();
@@ -407,7 +410,7 @@ fn constant_discrepancies_are_certified() {
 fn factors_of_several_columns_that_cancel_in_a_test() {
     let mut s = Stream(31);
     let signs = [[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]];
-    for factors in [Factors::Product, Factors::Orthogonal] {
+    for factors in [FactorKind::Product, FactorKind::Orthogonal] {
         for _ in 0..20 {
             let mut whole = |_| (1 << 27) + (s.uniform() * 1000.0) as i128;
             let rows = signs.map(|row| row.map(|sign| sign * whole(sign)));
@@ -425,10 +428,10 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
             let (x, z) = (table(&rows[..2]), table(&rows[2..]));
             let names = x.columns().iter().map(|c| c.name.clone()).collect();
             let settings = TestSettings {
-                attribute: Attribute::Values,
+                attribute: AttributionRequest::Values,
                 permutations: 0,
                 factors,
-                groups: Some(Groups::named(x.columns(), &[("all".to_string(), names)]).unwrap()),
+                groups: Some(Players::named(x.columns(), &[("all".to_string(), names)]).unwrap()),
                 ..TestSettings::default()
             };
             let test =
@@ -441,7 +444,7 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
             let sums = [0, 1, 2, 3].map(|j| (0..4).map(|i| rows[i][j]).sum::<i128>());
             let variance =
                 4 * (0..4).map(|i| inner(i, i)).sum::<i128>() - sums.map(|v| v * v).iter().sum::<i128>();
-            let scale = if factors == Factors::Product { 1.0 } else { variance as f64 / 16.0 };
+            let scale = if factors == FactorKind::Product { 1.0 } else { variance as f64 / 16.0 };
             let truth = twice as f64 / 2.0 / scale;
             let (error, bound) = ((found.values[0] - truth).abs(), bound(&found));
             assert!(error <= bound, "{factors:?}: {} for {truth}, {error} > {bound}", found.values[0]);
@@ -462,9 +465,9 @@ fn targets_of_many_periods() {
             kernels: vec![Kernel::gaussian(&[1.0])],
             target_kernel: Some(Periodic { columns: [0], period, lengthscale }.into()),
             settings: TestSettings {
-                attribute: Attribute::Values,
+                attribute: AttributionRequest::Values,
                 permutations: 0,
-                factors: Factors::Product,
+                factors: FactorKind::Product,
                 ..TestSettings::default()
             },
             ..IndependenceTest::default()
@@ -529,7 +532,7 @@ fn one_player_of_several_columns() {
         let b: Vec<f64> = (0..d).map(|_| 4.0 * s.uniform()).collect();
         let model = model(kernel, &[vec![0.0; d]], &[1.0]).unwrap();
         let names = ["x0", "x1", "x2", "x3", "x4", "x5"].to_vec();
-        let groups = Groups::named(model.columns(), &[("all", names)]).unwrap();
+        let groups = Players::named(model.columns(), &[("all", names)]).unwrap();
         let question = Question::from(baseline(&b)).with_players(Some(groups));
         let found = Explainer::new(&model, question)
             .unwrap()

@@ -1,11 +1,11 @@
 //! Every case by every engine that can answer it.
 
-use riesz::attribution::coalitions::{Budget, solve};
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::kernel_shap::kernel_shap;
 use riesz::attribution::permutation::estimate;
-use riesz::question::Estimator;
-use riesz::{Conditional, Conditioning, Exactness, Explainer, Game, Kernel, Question, Table};
+use riesz::attribution::sampled_shapley::{Budget, solve};
+use riesz::question::ValueEstimator;
+use riesz::{ConditionalModel, Conditioning, Exactness, Explainer, Game, Kernel, Question, Table};
 
 use crate::coalitions::asked;
 use crate::common::{Terms, value};
@@ -47,7 +47,7 @@ fn enumeration_and_regression() {
             let x = case.rows.row(i);
             let of = |s: &[bool], o: usize| value(&case.model, &terms, &case.game, &x, o, &players, s);
             let found = solve(&mut asked(d, m, of), Budget::default()).unwrap();
-            base.extend(&found.ends[0]);
+            base.extend(&found.empty_and_grand_values[0]);
             regression.extend(found.values.data());
             oracle.extend((0..m).flat_map(|o| shapley(d, |s| of(s, o))));
         }
@@ -65,7 +65,7 @@ fn answers_alone() {
         let ask = |x: &Table| model.predict(x);
         let game = match case.game.clone() {
             // The default kernel of a function's conditioning is not that of the model.
-            Game::Observational { reference, conditional: Conditional::Embedding(conditioning) } => {
+            Game::Observational { reference, conditional: ConditionalModel::Embedding(conditioning) } => {
                 let kernel = Some(model.kernel.clone()).into();
                 let conditional = Conditioning { kernel, ..conditioning }.into();
                 Game::Observational { reference, conditional }
@@ -79,7 +79,7 @@ fn answers_alone() {
         if matches!(game, Game::Observational { .. }) {
             continue;
         }
-        let estimator = Estimator::Permutation { per_reference: 200 };
+        let estimator = ValueEstimator::Permutation { per_reference: 200 };
         let budget = Budget { seed: 1, ..Budget::default() };
         let question = Question { estimator, budget, ..game.into() };
         let found = estimate(ask, rows, 0, &question).unwrap();

@@ -2,7 +2,8 @@
 //! that can be written down.
 
 use riesz::causal::{
-    Cause, Fusion, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters, Whom,
+    Fusion, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
+    TargetPopulation, UncertaintyCause,
 };
 use riesz::kernel::Linear;
 use riesz::linalg::lu_solve;
@@ -168,8 +169,8 @@ const NOISE: f64 = 0.2;
 const LEVEL: f64 = 0.6;
 const RIDGE: f64 = 0.35;
 
-fn outcome() -> ProcessParameters {
-    ProcessParameters { kernel: kernel(), noise: NOISE, level: LEVEL }
+fn outcome() -> OutcomeGpParameters {
+    OutcomeGpParameters { kernel: kernel(), noise: NOISE, intercept_variance: LEVEL }
 }
 
 fn study(others: bool) -> StudyParameters {
@@ -233,7 +234,8 @@ fn two_studies_are_draws_of_where_the_first_leads_and_what_the_second_says() {
             let to = led.drawn(&asked, &mut stream);
             to.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
         });
-        let route = if back_door { Route::BackDoor(column(&z)) } else { Route::Direct };
+        let route =
+            if back_door { IdentificationRoute::BackDoor(column(&z)) } else { IdentificationRoute::Direct };
         let studies = Studies {
             studies: vec![Study { treatments: column(&x), route, mediators: column(&y), shared: None }],
             points: column(&y2),
@@ -270,7 +272,7 @@ fn three_studies_are_draws_of_where_each_leads() {
     });
     let leads = |from: &[f64], to: &[f64]| Study {
         treatments: column(from),
-        route: Route::Direct,
+        route: IdentificationRoute::Direct,
         mediators: column(to),
         shared: None,
     };
@@ -284,7 +286,12 @@ fn three_studies_are_draws_of_where_each_leads() {
     };
     agree(&studies, &parameters, &sums);
     let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
-    for cause in [Cause::Study(0), Cause::Study(1), Cause::Study(2), Cause::Interaction] {
+    for cause in [
+        UncertaintyCause::Study(0),
+        UncertaintyCause::Study(1),
+        UncertaintyCause::Study(2),
+        UncertaintyCause::Interaction,
+    ] {
         assert!(told.causes.iter().any(|(own, _)| *own == cause), "{cause:?}");
     }
 }
@@ -324,7 +331,7 @@ fn the_front_door_averages_treatments_as_they_were() {
     let studies = Studies {
         studies: vec![Study {
             treatments: column(&x),
-            route: Route::FrontDoor(column(&m)),
+            route: IdentificationRoute::FrontDoor(column(&m)),
             mediators: column(&y),
             shared: None,
         }],
@@ -348,7 +355,7 @@ fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
     let studies = Studies {
         studies: vec![Study {
             treatments: column(&x),
-            route: Route::BackDoor(column(&z)),
+            route: IdentificationRoute::BackDoor(column(&z)),
             mediators: column(&y),
             shared: None,
         }],
@@ -358,7 +365,7 @@ fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
     let parameters =
         Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: true, landmarks: None };
     let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
-    let part = &told.causes.iter().find(|(cause, _)| *cause == Cause::Adjustment).unwrap().1;
+    let part = &told.causes.iter().find(|(cause, _)| *cause == UncertaintyCause::Adjustment).unwrap().1;
     // What the outcome is at the mediators, by regression, and that by regression on treatment and covariate.
     let (b, _) = last(&y2, &v2);
     let h: Vec<f64> = y.iter().map(|y| b[1] + b[2] * y).collect();
@@ -384,7 +391,11 @@ fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
 /// Studies of which the first is read through its covariates, or through what intercepts the effect.
 fn given(front_door: bool) -> (Studies, StudyParameters) {
     let Data { x, z, y, y2, v2, .. } = data();
-    let route = if front_door { Route::FrontDoor(column(&z)) } else { Route::BackDoor(column(&z)) };
+    let route = if front_door {
+        IdentificationRoute::FrontDoor(column(&z))
+    } else {
+        IdentificationRoute::BackDoor(column(&z))
+    };
     let first = Study { treatments: column(&x), route, mediators: column(&y), shared: None };
     let intercepting = front_door.then(|| (Kernel::gaussian(&[1.3]), 0.25));
     let own = StudyParameters {
@@ -397,7 +408,11 @@ fn given(front_door: bool) -> (Studies, StudyParameters) {
 }
 
 fn parameters(study: StudyParameters, level: f64, adjustment: bool) -> Parameters {
-    let outcome = ProcessParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: NOISE, level };
+    let outcome = OutcomeGpParameters {
+        kernel: 1.4 * Kernel::gaussian(&[0.8]),
+        noise: NOISE,
+        intercept_variance: level,
+    };
     Parameters { studies: vec![study], outcome, adjustment, landmarks: None }
 }
 
@@ -411,7 +426,7 @@ fn posteriors_are_what_is_told() {
             let told = effect.at(&column(&ASKED)).unwrap();
             let (weight, model, covariance) = effect.posteriors().unwrap().remove(0);
             let posterior = riesz::Posterior::new(&model, &covariance).unwrap();
-            let at = posterior.at(&column(&ASKED)).unwrap();
+            let at = posterior.functionals_at(&column(&ASKED)).unwrap();
             let (mean, covariance) = (posterior.mean_of(&at), posterior.covariance(&at).remove(0));
             assert_eq!(weight, 1.0);
             for i in 0..ASKED.len() {
@@ -456,7 +471,11 @@ fn the_study_itself_is_a_population() {
     let z = column(&data().z);
     let n = z.rows();
     let of = |members: Table, weights: Vec<f64>| {
-        effect.of(&Whom::Population(members, weights), &STAY).unwrap().at(&column(&ASKED)).unwrap()
+        effect
+            .on_population(&TargetPopulation::Population(members, weights), &STAY)
+            .unwrap()
+            .at(&column(&ASKED))
+            .unwrap()
     };
     let (own, all) = (of(z.clone(), vec![1.0 / n as f64; n]), effect.at(&column(&ASKED)).unwrap());
     for i in 0..ASKED.len() {
@@ -466,18 +485,28 @@ fn the_study_itself_is_a_population() {
     // Effects are linear in whom they are on; and of one person that on people like it.
     let (one, other) = (of(z.select_rows(&[2]), vec![1.0]), of(z.select_rows(&[5]), vec![1.0]));
     let both = of(z.select_rows(&[2, 5]), vec![0.25, 0.75]);
-    let like = effect.of(&Whom::Like(z.select_rows(&[2])), &STAY).unwrap().at(&column(&ASKED)).unwrap();
+    let like = effect
+        .on_population(&TargetPopulation::Like(z.select_rows(&[2])), &STAY)
+        .unwrap()
+        .at(&column(&ASKED))
+        .unwrap();
     for i in 0..ASKED.len() {
         assert!((both.mean[i] - 0.25 * one.mean[i] - 0.75 * other.mean[i]).abs() < 1e-12);
         assert!((like.mean[i] - one.mean[i]).abs() < 1e-12);
         assert!((like.covariance[(i, i)] - one.covariance[(i, i)]).abs() < 1e-12);
     }
     // The treated have covariates as a regression on treatments says, in whose weights the effect is linear.
-    let treated = effect.of(&Whom::Treated(column(&[0.6])), &STAY).unwrap().at(&column(&ASKED)).unwrap();
-    assert!((0..3).all(|i| treated.mean[i].is_finite()
-        && treated.causes.iter().any(|(c, part)| { *c == Cause::Adjustment && part[(i, i)] > 0.0 })));
-    let bad = |whom: Whom, words: &str| {
-        let told = effect.of(&whom, &STAY).unwrap_err().to_string();
+    let treated = effect
+        .on_population(&TargetPopulation::Treated(column(&[0.6])), &STAY)
+        .unwrap()
+        .at(&column(&ASKED))
+        .unwrap();
+    assert!((0..3).all(|i| {
+        treated.mean[i].is_finite()
+            && treated.causes.iter().any(|(c, part)| *c == UncertaintyCause::Adjustment && part[(i, i)] > 0.0)
+    }));
+    let bad = |whom: TargetPopulation, words: &str| {
+        let told = effect.on_population(&whom, &STAY).unwrap_err().to_string();
         assert!(told.contains(words), "{told}");
     };
     // Of two covariates, those who are like one in the first: everyone with that instead of their own, by a
@@ -490,26 +519,37 @@ fn the_study_itself_is_a_population() {
     )
     .unwrap();
     let (mut studies, mut own) = given(false);
-    studies.studies[0].route = Route::BackDoor(two.clone());
+    studies.studies[0].route = IdentificationRoute::BackDoor(two.clone());
     own.others = Some(Kernel::gaussian(&[1.1, 0.7]));
     let effect_of_two = studies.effect(&parameters(own, 0.7, false)).unwrap();
     let a = Table::from_column_major(vec![riesz::Column::numeric("a")], 1, vec![0.4]).unwrap();
-    let like = effect_of_two.of(&Whom::Like(a), &STAY).unwrap().at(&column(&ASKED)).unwrap();
+    let like =
+        effect_of_two.on_population(&TargetPopulation::Like(a), &STAY).unwrap().at(&column(&ASKED)).unwrap();
     let each = |j: usize| {
         let person = Table::from_column_major(two.columns().to_vec(), 1, vec![0.4, z.get(j, 0)]).unwrap();
-        effect_of_two.of(&Whom::Population(person, vec![1.0]), &STAY).unwrap().at(&column(&ASKED)).unwrap()
+        effect_of_two
+            .on_population(&TargetPopulation::Population(person, vec![1.0]), &STAY)
+            .unwrap()
+            .at(&column(&ASKED))
+            .unwrap()
     };
     let (low, high) =
         (0..n).map(|j| each(j).mean[1]).fold((f64::MAX, f64::MIN), |(l, h), m| (l.min(m), h.max(m)));
     assert!(low < like.mean[1] && like.mean[1] < high, "{low} {} {high}", like.mean[1]);
-    assert!(like.causes.iter().any(|(cause, part)| *cause == Cause::Adjustment && part[(0, 0)] > 0.0));
-    bad(Whom::Population(z.clone(), vec![1.0; n]), "weights of members");
-    bad(Whom::Population(z.clone(), vec![1.0]), "list of weights");
-    bad(Whom::Treated(column(&[0.0, 1.0])), "it is one row");
+    assert!(
+        like.causes.iter().any(|(cause, part)| *cause == UncertaintyCause::Adjustment && part[(0, 0)] > 0.0)
+    );
+    bad(TargetPopulation::Population(z.clone(), vec![1.0; n]), "weights of members");
+    bad(TargetPopulation::Population(z.clone(), vec![1.0]), "list of weights");
+    bad(TargetPopulation::Treated(column(&[0.0, 1.0])), "it is one row");
     let (studies, own) = given(true);
     let through = studies.effect(&parameters(own, 0.0, false)).unwrap();
     assert!(
-        through.of(&Whom::Like(z.select_rows(&[2])), &STAY).unwrap_err().to_string().contains("back-door")
+        through
+            .on_population(&TargetPopulation::Like(z.select_rows(&[2])), &STAY)
+            .unwrap_err()
+            .to_string()
+            .contains("back-door")
     );
 }
 
@@ -518,7 +558,12 @@ fn the_study_itself_is_a_population() {
 #[test]
 fn limits_are_those_of_one_study() {
     let Data { x, y, y2, v2, .. } = data();
-    let first = Study { treatments: column(&x), route: Route::Direct, mediators: column(&y), shared: None };
+    let first = Study {
+        treatments: column(&x),
+        route: IdentificationRoute::Direct,
+        mediators: column(&y),
+        shared: None,
+    };
     let studies = Studies { studies: vec![first], points: column(&y2), outcome: v2 };
     let own = StudyParameters {
         treatments: Kernel::gaussian(&[0.05]),
@@ -528,13 +573,18 @@ fn limits_are_those_of_one_study() {
     };
     let effect = studies.effect(&parameters(own, 0.0, false)).unwrap();
     let told = effect.at(&column(&[x[3], 60.0])).unwrap();
-    let part = |cause: Cause, i: usize| told.causes.iter().find(|(c, _)| *c == cause).unwrap().1[(i, i)];
-    assert!(part(Cause::Study(0), 0) < 1e-6 && part(Cause::Interaction, 0) < 1e-6);
-    assert!(told.standing[0].resolved_by_first > 0.999 && told.standing[1].resolved_by_first < 1e-9);
+    let part =
+        |cause: UncertaintyCause, i: usize| told.causes.iter().find(|(c, _)| *c == cause).unwrap().1[(i, i)];
+    assert!(part(UncertaintyCause::Study(0), 0) < 1e-6 && part(UncertaintyCause::Interaction, 0) < 1e-6);
     assert!(
-        (told.standing[0].mass - 1.0).abs() < 1e-6 && (told.standing[0].effective_rows - 1.0).abs() < 1e-6
+        told.standing[0].variance_explained_by_first > 0.999
+            && told.standing[1].variance_explained_by_first < 1e-9
     );
-    assert!(part(Cause::Study(1), 1) < 1e-9 && part(Cause::Study(0), 1) > 0.0);
+    assert!(
+        (told.standing[0].weight_sum - 1.0).abs() < 1e-6
+            && (told.standing[0].effective_rows - 1.0).abs() < 1e-6
+    );
+    assert!(part(UncertaintyCause::Study(1), 1) < 1e-9 && part(UncertaintyCause::Study(0), 1) > 0.0);
     let mean = studies.outcome.iter().sum::<f64>() / studies.outcome.len() as f64;
     assert!((told.mean[1] - mean).abs() < 1e-9);
     // The outcome at the mediator of that row, by Gaussian process regression.
@@ -546,7 +596,7 @@ fn limits_are_those_of_one_study() {
     let (a, b) = (lu_solve(&gram, &rest), lu_solve(&gram, &cross));
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     assert!((told.mean[0] - mean - dot(&cross, &a)).abs() < 1e-6);
-    assert!((part(Cause::Study(1), 0) - (1.4 - dot(&cross, &b))).abs() < 1e-6);
+    assert!((part(UncertaintyCause::Study(1), 0) - (1.4 - dot(&cross, &b))).abs() < 1e-6);
 }
 
 #[test]
@@ -560,7 +610,7 @@ fn a_fit_finds_what_was_made_and_depends_on_the_seed_alone() {
     let t: Vec<f64> = y2.iter().map(|y| 3.0 - 0.8 * y + 0.2 * s.normal()).collect();
     let first = Study {
         treatments: column(&x),
-        route: Route::BackDoor(column(&z)),
+        route: IdentificationRoute::BackDoor(column(&z)),
         mediators: column(&y),
         shared: None,
     };
@@ -575,7 +625,11 @@ fn a_fit_finds_what_was_made_and_depends_on_the_seed_alone() {
     }
     let again = with_threads(1, || fusion.fit(&studies).unwrap().at(&column(&[-1.0, 0.0, 1.0])).unwrap());
     assert_eq!((again.mean, again.covariance.data()), (told.mean, told.covariance.data()));
-    assert!(told.causes.iter().any(|(cause, part)| *cause == Cause::Hyperparameters && part[(0, 0)] > 0.0));
+    assert!(
+        told.causes
+            .iter()
+            .any(|(cause, part)| *cause == UncertaintyCause::Hyperparameters && part[(0, 0)] > 0.0)
+    );
 }
 
 #[test]
@@ -591,15 +645,15 @@ fn bad_studies_are_named() {
     bad(&|s, _| s.outcome.truncate(3), "the outcome");
     bad(&|s, _| s.outcome[2] = f64::NAN, "NaN");
     bad(&|s, _| s.studies[0].mediators = column(&[1.0]), "mediators of study 1");
-    bad(&|s, _| s.studies[0].route = Route::BackDoor(column(&[1.0])), "covariates of study 1");
+    bad(&|s, _| s.studies[0].route = IdentificationRoute::BackDoor(column(&[1.0])), "covariates of study 1");
     bad(&|_, p| p.studies.clear(), "studies' numbers");
     bad(&|_, p| p.studies[0].ridge = 0.0, "ridge");
     bad(&|_, p| p.studies[0].others = None, "kernel of covariates");
     bad(&|_, p| p.outcome.noise = -1.0, "noise");
-    bad(&|_, p| p.outcome.level = f64::NAN, "level");
+    bad(&|_, p| p.outcome.intercept_variance = f64::NAN, "level");
     bad(
         &|s, p| {
-            s.studies[0].route = Route::FrontDoor(column(&data().z));
+            s.studies[0].route = IdentificationRoute::FrontDoor(column(&data().z));
             p.studies[0].intercepting = None;
         },
         "intercepting",
@@ -650,7 +704,7 @@ fn shared_covariates_are_everyone_s_own() {
     let studies = Studies {
         studies: vec![Study {
             treatments: column(&x),
-            route: Route::BackDoor(named(&["w"], &[&z])),
+            route: IdentificationRoute::BackDoor(named(&["w"], &[&z])),
             mediators: named(&["y"], &[&y]),
             shared: Some(named(&["w"], &[&z])),
         }],
@@ -671,12 +725,15 @@ fn shared_covariates_are_everyone_s_own() {
     let told = effect.at(&column(&ASKED)).unwrap();
     let mean = drawn.row(0).iter().sum::<f64>() / 20_000.0;
     assert!((mean - told.mean[0]).abs() < 4.5 * (told.covariance[(0, 0)] / 20_000.0).sqrt());
-    let whom = effect.of(&Whom::Like(named(&["w"], &[&[0.0]])), &STAY).unwrap_err().to_string();
+    let whom = effect
+        .on_population(&TargetPopulation::Like(named(&["w"], &[&[0.0]])), &STAY)
+        .unwrap_err()
+        .to_string();
     assert!(whom.contains("share no covariates"), "{whom}");
     parameters.outcome.kernel = Kernel::gaussian(&[0.8, 1.1]) + Kernel::constant(1.0);
     assert!(studies.effect(&parameters).unwrap_err().to_string().contains("kernel of the outcome"));
     let mut through = studies.clone();
-    through.studies[0].route = Route::Direct;
+    through.studies[0].route = IdentificationRoute::Direct;
     parameters.studies[0].others = None;
     assert!(through.effect(&parameters).unwrap_err().to_string().contains("shared covariates"));
 }
@@ -687,7 +744,7 @@ fn standing_does_not_depend_on_the_outcome_s_unit() {
     let Data { x, y, y2, v2, v3, t, .. } = data();
     let leads = |from: &[f64], to: &[f64]| Study {
         treatments: column(from),
-        route: Route::Direct,
+        route: IdentificationRoute::Direct,
         mediators: column(to),
         shared: None,
     };
@@ -698,17 +755,17 @@ fn standing_does_not_depend_on_the_outcome_s_unit() {
         let of = |unit: f64| {
             let outcome = studies.outcome.iter().map(|t| t * unit).collect();
             let (studies, square) = (Studies { outcome, ..studies.clone() }, unit * unit);
-            let outcome = ProcessParameters {
+            let outcome = OutcomeGpParameters {
                 kernel: square * Kernel::gaussian(&[0.8]),
                 noise: square * NOISE,
-                level: square * LEVEL,
+                intercept_variance: square * LEVEL,
             };
             let parameters = Parameters { studies: own.clone(), outcome, adjustment: true, landmarks: None };
             studies.effect(&parameters).unwrap().at(&column(&[0.1, 50.0])).unwrap()
         };
         let (one, other) = (of(1.0), of(1e3));
         for (a, b) in one.standing.iter().zip(&other.standing) {
-            assert!((a.resolved_by_first - b.resolved_by_first).abs() < 1e-9);
+            assert!((a.variance_explained_by_first - b.variance_explained_by_first).abs() < 1e-9);
             assert!((a.resolved_by_rest - b.resolved_by_rest).abs() < 1e-9, "{a:?} {b:?}");
         }
         assert!(one.standing[0].resolved_by_rest > 0.3, "{:?}", one.standing[0]);

@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use riesz::causal::{
-    Cause, Domain, Effect, Estimand, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters,
-    Told, Whom,
+    Domain, Effect, Estimand, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study,
+    StudyParameters, TargetPopulation, Told, UncertaintyCause,
 };
 use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Table};
 
@@ -24,7 +24,7 @@ fn effect() -> Effect {
     let outcome = points.iter().map(|y| y.sin()).collect();
     let study = Study {
         treatments: table(&["a", "b"], &[a, b]),
-        route: Route::BackDoor(table(&["z"], &[z])),
+        route: IdentificationRoute::BackDoor(table(&["z"], &[z])),
         mediators: table(&["y"], &[y]),
         shared: None,
     };
@@ -35,13 +35,14 @@ fn effect() -> Effect {
         ridge: 0.05,
         intercepting: None,
     };
-    let outcome = ProcessParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, level: 1.0 };
+    let outcome =
+        OutcomeGpParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, intercept_variance: 1.0 };
     studies.effect(&Parameters { studies: vec![own], outcome, adjustment: true, landmarks: None }).unwrap()
 }
 
 fn ask(effect: &Effect, estimand: &Estimand, at: &Table) -> Told {
-    let sums = estimand.over(at, effect.treatments()).unwrap();
-    sums.told(&effect.at(&sums.treatments).unwrap())
+    let sums = estimand.weights_at(at, effect.treatments()).unwrap();
+    sums.estimate(&effect.at(&sums.treatments).unwrap())
 }
 
 #[test]
@@ -79,13 +80,13 @@ fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
         let least = joint.standing[i].effective_rows.min(joint.standing[2 + i].effective_rows);
         assert_eq!(told.standing[i].effective_rows, least);
     }
-    let causes: Vec<Cause> = told.causes.iter().map(|own| own.0).collect();
-    assert!(causes.is_sorted() && causes.contains(&Cause::Adjustment));
+    let causes: Vec<UncertaintyCause> = told.causes.iter().map(|own| own.0).collect();
+    assert!(causes.is_sorted() && causes.contains(&UncertaintyCause::Adjustment));
     // What is told row by row is the same, and so are draws and what another row would take away.
     for (estimand, found) in [(&slope, &told), (&Estimand::Contrast(base), &less)] {
         let each = effect.pointwise(&at, estimand).unwrap();
         assert_eq!(each.mean, found.mean);
-        let sums = estimand.over(&at, effect.treatments()).unwrap();
+        let sums = estimand.weights_at(&at, effect.treatments()).unwrap();
         let drawn = effect.sample(&sums.treatments, 50, 3).unwrap();
         let own = sums.rows(&drawn);
         let by_hand = |i: usize, d: usize| {
@@ -99,7 +100,7 @@ fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
             let of = |i: usize| {
                 let mut by = Matrix::zeros(1, sums.treatments.rows());
                 sums.terms[i].iter().for_each(|(place, weight)| by.row_mut(0)[*place] = *weight);
-                effect.worth(&sums.treatments, &by, 1, &row).unwrap()[(0, j)]
+                effect.variance_reduction_per_row(&sums.treatments, &by, 1, &row).unwrap()[(0, j)]
             };
             assert!((share - (of(0) + of(1)) / variance).abs() < 1e-12);
         }
@@ -133,7 +134,7 @@ fn what_cannot_be_asked_is_named() {
     let kind = Table::from_column_major(kind, 2, vec![0.0, 1.0]).unwrap();
     assert!(refused(Estimand::slope(&kind, None, None)).contains("categorical"));
     let two = Estimand::Contrast(studied.select_rows(&[0, 1]));
-    assert!(matches!(two.over(studied, studied), Err(Error::Shape { .. })));
+    assert!(matches!(two.weights_at(studied, studied), Err(Error::Shape { .. })));
     let bounds = |table: &Table, name: &str| Domain::near(table, &[(name.into(), (0.0, 1.0))]);
     assert!(bounds(&kind, "kind").unwrap_err().to_string().contains("all its levels are tried"));
     assert!(bounds(studied, "c").unwrap_err().to_string().contains("the treatments are a, b"));
@@ -147,9 +148,11 @@ fn members_count_by_their_share() {
     let effect = effect();
     let members = table(&["z"], &[vec![0.5, -1.0]]);
     let at = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
-    let of = |whom: Whom| effect.of(&whom, &AtomicBool::new(false)).unwrap().at(&at).unwrap().mean[0];
-    let one = |i: usize| of(Whom::members(members.select_rows(&[i]), &[7.0]).unwrap());
-    let both = of(Whom::members(members.clone(), &[2.0, 6.0]).unwrap());
+    let of = |whom: TargetPopulation| {
+        effect.on_population(&whom, &AtomicBool::new(false)).unwrap().at(&at).unwrap().mean[0]
+    };
+    let one = |i: usize| of(TargetPopulation::members(members.select_rows(&[i]), &[7.0]).unwrap());
+    let both = of(TargetPopulation::members(members.clone(), &[2.0, 6.0]).unwrap());
     assert!((both - 0.25 * one(0) - 0.75 * one(1)).abs() < 1e-12);
     for (counts, words) in [
         (vec![1.0], "list of weights"),
@@ -157,7 +160,7 @@ fn members_count_by_their_share() {
         (vec![f64::NAN, 2.0], "NaN"),
         (vec![0.0, 0.0], "a sum of 0"),
     ] {
-        let refused = Whom::members(members.clone(), &counts).unwrap_err().to_string();
+        let refused = TargetPopulation::members(members.clone(), &counts).unwrap_err().to_string();
         assert!(refused.contains(words), "{refused}");
     }
 }

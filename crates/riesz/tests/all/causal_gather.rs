@@ -2,8 +2,8 @@
 //! left in doubt.
 
 use riesz::causal::{
-    Doubt, Estimand, Fusion, Gathered, Graph, Identification, Measured, Query, Route, gather, identify,
-    usual_doses,
+    Caveat, Estimand, Fusion, Graph, Identification, IdentificationRoute, MeasuredColumns, PreparedStudies,
+    Query, default_doses, gather, identify,
 };
 use riesz::{Column, ColumnKind, Error, Table};
 
@@ -28,7 +28,7 @@ fn found() -> Identification {
     identify(Some(&graph), &query).unwrap()
 }
 
-fn tables(spread: f64) -> [Measured; 2] {
+fn tables(spread: f64) -> [MeasuredColumns; 2] {
     let mut e = noise();
     let n = 40;
     let age: Vec<f64> = (0..n).map(|_| e()).collect();
@@ -38,12 +38,12 @@ fn tables(spread: f64) -> [Measured; 2] {
     let volume: Vec<f64> = other.iter().map(|psa| 3.0 * psa + 0.1 * e()).collect();
     let column = |name: &str, own: Vec<f64>| (Column::numeric(name), own);
     [
-        Measured { columns: vec![column("age", age), column("dose", dose), column("psa", psa)] },
-        Measured { columns: vec![column("psa", other), column("volume", volume)] },
+        MeasuredColumns { columns: vec![column("age", age), column("dose", dose), column("psa", psa)] },
+        MeasuredColumns { columns: vec![column("psa", other), column("volume", volume)] },
     ]
 }
 
-fn fails(change: impl Fn(&mut [Measured; 2])) -> String {
+fn fails(change: impl Fn(&mut [MeasuredColumns; 2])) -> String {
     let mut own = tables(1.0);
     change(&mut own);
     gather(&found(), &own).unwrap_err().to_string()
@@ -65,7 +65,7 @@ fn rows_with_holes_are_left_out_and_order_is_no_matter() {
     assert_eq!(again.studies.studies[0].treatments, whole.studies.studies[0].treatments);
     // Rows keep together.
     let study = &whole.studies.studies[0];
-    let Route::BackDoor(ages) = &study.route else { panic!("{study:?}") };
+    let IdentificationRoute::BackDoor(ages) = &study.route else { panic!("{study:?}") };
     let row = |i: usize| [ages.get(i, 0), study.treatments.get(i, 0), study.mediators.get(i, 0)];
     let was = |i: usize| [0, 1, 2].map(|j| own[0].columns[j].1[i]);
     assert!((0..40).all(|i| (0..40).any(|k| row(i) == was(k))));
@@ -73,10 +73,10 @@ fn rows_with_holes_are_left_out_and_order_is_no_matter() {
     holed[0].columns[0].1[3] = f64::NAN;
     holed[0].columns[2].1[3] = f64::NAN;
     holed[0].columns[2].1[9] = f64::NAN;
-    let Gathered { studies, doubts, .. } = gather(&found(), &holed).unwrap();
+    let PreparedStudies { studies, doubts, .. } = gather(&found(), &holed).unwrap();
     assert_eq!(studies.studies[0].treatments.rows(), 38);
     let columns = vec!["psa".to_string(), "age".into()];
-    assert_eq!(doubts, [Doubt::Holes { study: 0, rows: 2, of: 40, columns }]);
+    assert_eq!(doubts, [Caveat::Holes { study: 0, rows: 2, of: 40, columns }]);
     assert_eq!(doubts[0].to_string(), "study 1: 2 of 40 rows have no value in psa or age, and are left out");
 }
 
@@ -108,7 +108,8 @@ fn mediators_that_the_next_study_has_not_are_counted() {
 
 #[test]
 fn what_cannot_be_learnt_from_is_refused() {
-    let far = |own: &mut [Measured; 2]| own[1].columns[0].1.iter_mut().for_each(|v| *v = 900.0 + 90.0 * *v);
+    let far =
+        |own: &mut [MeasuredColumns; 2]| own[1].columns[0].1.iter_mut().for_each(|v| *v = 900.0 + 90.0 * *v);
     assert!(fails(far).starts_with("no common support in psa: it is "), "{}", fails(far));
     let same = fails(|own| own[0].columns[1].1.fill(2.0));
     assert!(same.starts_with("dose is the same in all 40 rows of study 1"), "{same}");
@@ -133,7 +134,7 @@ fn what_cannot_be_learnt_from_is_refused() {
 #[test]
 fn treatments_that_covariates_all_but_decide_are_told_of() {
     // By least squares on age and its square, solved by hand: Cramer's rule of centred moments.
-    let left = |own: &Measured| {
+    let left = |own: &MeasuredColumns| {
         let (x, t) = (&own.columns[0].1, &own.columns[1].1);
         let n = x.len() as f64;
         let centred = |v: Vec<f64>| {
@@ -152,7 +153,7 @@ fn treatments_that_covariates_all_but_decide_are_told_of() {
         let own = tables(spread);
         let expected = left(&own[0]);
         let told = gather(&found(), &own).unwrap().doubts;
-        let [Doubt::Decided { treatment, by, left }] = &told[..] else { panic!("{expected}: {told:?}") };
+        let [Caveat::Decided { treatment, by, left }] = &told[..] else { panic!("{expected}: {told:?}") };
         assert!(treatment == "dose" && *by == ["age"] && (left - expected).abs() < 1e-9, "{left} {expected}");
     }
     assert!(left(&tables(1.0)[0]) > 0.1);
@@ -163,7 +164,7 @@ fn row_by_row_effects_are_those_of_the_joint_covariance() {
     let gathered = gather(&found(), &tables(1.0)).unwrap();
     let effect = Fusion { draws: 2, ..Fusion::default() }.fit(&gathered.studies).unwrap();
     let first = &gathered.studies.studies[0].treatments;
-    let doses = usual_doses(first, 300).unwrap();
+    let doses = default_doses(first, 300).unwrap();
     let base = first.select_rows(&[5]);
     let whole = effect.at(&doses.stack(&base).unwrap()).unwrap();
     let (alone, contrast) = (
@@ -182,9 +183,9 @@ fn row_by_row_effects_are_those_of_the_joint_covariance() {
         let both = [&whole.standing[i], &whole.standing[300]];
         let lesser = both.iter().map(|own| own.resolved_by_rest).fold(1.0, f64::min);
         assert!((contrast.standing[i].resolved_by_rest - lesser).abs() < 1e-9);
-        assert_eq!(contrast.supported()[i], both.iter().all(|own| own.supported()));
+        assert_eq!(contrast.supported()[i], both.iter().all(|own| own.is_supported()));
     }
-    assert!((alone.shares().iter().map(|own| own.1).sum::<f64>() - 1.0).abs() < 1e-12);
+    assert!((alone.variance_shares().iter().map(|own| own.1).sum::<f64>() - 1.0).abs() < 1e-12);
     assert!(
         alone.interval(1.0).is_err() && effect.pointwise(&doses, &Estimand::Contrast(doses.clone())).is_err()
     );
@@ -194,13 +195,13 @@ fn row_by_row_effects_are_those_of_the_joint_covariance() {
 fn usual_doses_are_in_the_middle() {
     let of = |values: Vec<f64>| {
         let table = Table::from_column_major(vec![Column::numeric("dose")], values.len(), values).unwrap();
-        usual_doses(&table, 5).unwrap().column(0).to_vec()
+        default_doses(&table, 5).unwrap().column(0).to_vec()
     };
     // The middle 95 % of 0 to 199 are 5 to 194.
     assert_eq!(of((0..200).rev().map(f64::from).collect()), [5.0, 52.25, 99.5, 146.75, 194.0]);
     assert_eq!(of(vec![1.0, 0.0, 0.0, 1.0]), [0.0, 1.0]);
     let two = Table::from_rows(&[[1.0, 2.0], [2.0, 3.0]]).unwrap();
-    assert!(usual_doses(&two, 5).is_err());
+    assert!(default_doses(&two, 5).is_err());
 }
 
 #[test]
@@ -211,12 +212,12 @@ fn rows_that_are_there_twice_are_told() {
         values.extend(first);
     }
     let doubts = gather(&found(), &own).unwrap().doubts;
-    assert_eq!(doubts, [Doubt::Repeated { study: 0, rows: 10, of: 50 }]);
+    assert_eq!(doubts, [Caveat::Repeated { study: 0, rows: 10, of: 50 }]);
     assert!(doubts[0].to_string().starts_with("study 1: 10 of 50 rows repeat others to the last digit"));
     // In whole numbers people are alike by chance.
     for (_, values) in &mut own[0].columns {
         values.iter_mut().for_each(|v| *v = (3.0 * *v).round());
     }
     let doubts = gather(&found(), &own).unwrap().doubts;
-    assert!(doubts.iter().all(|own| !matches!(own, Doubt::Repeated { .. })), "{doubts:?}");
+    assert!(doubts.iter().all(|own| !matches!(own, Caveat::Repeated { .. })), "{doubts:?}");
 }

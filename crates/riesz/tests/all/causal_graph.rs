@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use riesz::Error;
-use riesz::causal::{Graph, Refusal};
+use riesz::causal::{Graph, IdentificationError};
 
 use crate::common::Stream;
 
@@ -362,7 +362,7 @@ fn what_is_no_graph_is_told_with_its_line() {
         assert!(told(text).contains(expected), "{text}: {}", told(text));
     }
     let Err(Error::Causal(refusal)) = Graph::parse("x -> a; a -> b -> c -> a; c -> y -> z") else { panic!() };
-    let Refusal::CyclicGraph { cycle } = *refusal else { panic!() };
+    let IdentificationError::CyclicGraph { cycle } = *refusal else { panic!() };
     let turned: Vec<&str> = cycle.iter().map(String::as_str).collect();
     assert!(
         [["a", "b", "c", "a"], ["b", "c", "a", "b"], ["c", "a", "b", "c"]]
@@ -372,7 +372,7 @@ fn what_is_no_graph_is_told_with_its_line() {
     let refused = graph.parents(&["Statn"]).unwrap_err();
     let Error::Causal(told) = &refused else { panic!() };
     assert!(
-        matches!(&**told, Refusal::UnknownVariable { name, near, .. } if name == "Statn" && *near == ["statin"])
+        matches!(&**told, IdentificationError::UnknownVariable { name, near, .. } if name == "Statn" && *near == ["statin"])
     );
     assert_eq!(refused.to_string(), "the graph has no variable 'Statn'; did you mean statin?");
     assert_eq!(

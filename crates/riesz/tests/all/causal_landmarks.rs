@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use riesz::causal::{
-    Effect, Fusion, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters, Told, Whom,
+    Effect, Fusion, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
+    TargetPopulation, Told,
 };
 use riesz::{Column, Kernel, Matrix, Table};
 
@@ -26,20 +27,22 @@ fn levels(n: usize) -> Studies {
     let y: Vec<f64> = (0..n).map(|i| x[i] - z[i] + level(2.0)).collect();
     let y2: Vec<f64> = (0..n).map(|_| level(5.0) - 0.5).collect();
     let t: Vec<f64> = y2.iter().map(|y| y * y + 0.3 * s.normal()).collect();
-    let route = Route::BackDoor(named(&[("z", &z)]));
+    let route = IdentificationRoute::BackDoor(named(&[("z", &z)]));
     let study =
         Study { treatments: named(&[("x", &x)]), route, mediators: named(&[("y", &y)]), shared: None };
     Studies { studies: vec![study], points: named(&[("y", &y2)]), outcome: t }
 }
 
-fn numbers(route: &Route) -> StudyParameters {
-    let others = (!matches!(route, Route::Direct)).then(|| Kernel::gaussian(&[0.8]));
-    let intercepting = matches!(route, Route::FrontDoor(_)).then(|| (Kernel::gaussian(&[0.7]), 0.25));
+fn numbers(route: &IdentificationRoute) -> StudyParameters {
+    let others = (!matches!(route, IdentificationRoute::Direct)).then(|| Kernel::gaussian(&[0.8]));
+    let intercepting =
+        matches!(route, IdentificationRoute::FrontDoor(_)).then(|| (Kernel::gaussian(&[0.7]), 0.25));
     StudyParameters { treatments: Kernel::gaussian(&[0.9]), others, ridge: 0.3, intercepting }
 }
 
 fn parameters(studies: &Studies, landmarks: Option<usize>) -> Parameters {
-    let outcome = ProcessParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: 0.2, level: 0.6 };
+    let outcome =
+        OutcomeGpParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: 0.2, intercept_variance: 0.6 };
     let each = studies.studies.iter().map(|own| numbers(&own.route));
     Parameters { studies: each.collect(), outcome, adjustment: true, landmarks }
 }
@@ -64,13 +67,13 @@ fn agree(a: &Told, b: &Told, tolerance: f64) {
         close(a.data(), b.data(), tolerance);
     }
     for (a, b) in a.standing.iter().zip(&b.standing) {
-        let each = |own: &riesz::causal::Standing| {
+        let each = |own: &riesz::causal::DataSupport| {
             [
-                own.resolved_by_first,
+                own.variance_explained_by_first,
                 own.resolved_by_rest,
                 own.effective_rows,
-                own.mass,
-                own.people,
+                own.weight_sum,
+                own.population_explained,
                 own.overlap,
             ]
         };
@@ -93,9 +96,14 @@ fn landmarks_that_are_all_rows_lose_nothing() {
     assert_eq!(left.iter().map(|(study, _)| *study).collect::<Vec<_>>(), [0, 1]);
     assert!(left.iter().all(|(_, share)| *share < 1e-8), "{left:?}");
     agree(&few.at(&asked()).unwrap(), &all.at(&asked()).unwrap(), 1e-6);
-    let population = Whom::Population(named(&[("z", &[0.2, 0.9, 1.4])]), vec![0.2, 0.5, 0.3]);
-    for whom in [population, Whom::Like(named(&[("z", &[0.5])])), Whom::Treated(named(&[("x", &[0.5])]))] {
-        let [few, all] = [&few, &all].map(|own| own.of(&whom, &STAY).unwrap().at(&asked()).unwrap());
+    let population = TargetPopulation::Population(named(&[("z", &[0.2, 0.9, 1.4])]), vec![0.2, 0.5, 0.3]);
+    for whom in [
+        population,
+        TargetPopulation::Like(named(&[("z", &[0.5])])),
+        TargetPopulation::Treated(named(&[("x", &[0.5])])),
+    ] {
+        let [few, all] =
+            [&few, &all].map(|own| own.on_population(&whom, &STAY).unwrap().at(&asked()).unwrap());
         agree(&few, &all, 1e-6);
     }
 
@@ -103,7 +111,7 @@ fn landmarks_that_are_all_rows_lose_nothing() {
     let mut front = levels(90);
     let x = front.studies[0].treatments.column(0).iter();
     let m: Vec<f64> = x.enumerate().map(|(i, x)| x + [0.0, 0.5, -0.5][i % 3]).collect();
-    front.studies[0].route = Route::FrontDoor(named(&[("m", &m)]));
+    front.studies[0].route = IdentificationRoute::FrontDoor(named(&[("m", &m)]));
     let [all, few] = both(&front, 40);
     agree(&few.at(&asked()).unwrap(), &all.at(&asked()).unwrap(), 1e-6);
 
@@ -113,7 +121,7 @@ fn landmarks_that_are_all_rows_lose_nothing() {
     let v: Vec<f64> = studies.outcome.iter().map(&mut level).collect();
     let second = Study {
         treatments: studies.points.clone(),
-        route: Route::Direct,
+        route: IdentificationRoute::Direct,
         mediators: named(&[("v", &v)]),
         shared: None,
     };
@@ -128,7 +136,7 @@ fn landmarks_that_are_all_rows_lose_nothing() {
     // Explained alike, too, as far as Shapley values see: without the constant.
     let variance = |own: &Effect| {
         let (_, model, covariance) = own.posteriors().unwrap().remove(0);
-        (model.predict(&asked()).unwrap(), covariance.prior)
+        (model.predict(&asked()).unwrap(), covariance.prior_scale)
     };
     let ((mean, prior), (other, same)) = (variance(&all), variance(&few));
     close(mean.data(), other.data(), 1e-6);
@@ -143,11 +151,12 @@ fn advice_and_mediators_are_those_of_all_rows() {
     // Rows where there are landmarks, as these are all that such rows are seen by.
     let more = [named(&[("x", &[0.5, 1.5]), ("z", &[0.5, 1.0])]), named(&[("y", &[-0.5, 1.0])])];
     for (study, rows) in more.iter().enumerate() {
-        let [few, all] = [&few, &all].map(|own| own.worth(&asked(), &by, study, rows).unwrap());
+        let [few, all] =
+            [&few, &all].map(|own| own.variance_reduction_per_row(&asked(), &by, study, rows).unwrap());
         close(few.data(), all.data(), 1e-6);
         assert!(all.data().iter().all(|v| *v > 0.0));
     }
-    let [few, all] = [&few, &all].map(|own| own.through(&asked()).unwrap().remove(0).1);
+    let [few, all] = [&few, &all].map(|own| own.as_mediator_sums(&asked()).unwrap().remove(0).1);
     close(few.weights.data(), all.weights.data(), 1e-6);
     let [of_few, of_all] = [&few, &all].map(|own| own.outcome.predict(&own.mediators).unwrap());
     close(of_few.data(), of_all.data(), 1e-6);
@@ -179,7 +188,7 @@ fn smooth(n: usize) -> Studies {
     let y: Vec<f64> = (0..n).map(|i| x[i].sin() + 0.4 * z[i] + 0.2 * s.normal()).collect();
     let y2: Vec<f64> = (0..n).map(|_| 1.2 * s.normal()).collect();
     let t: Vec<f64> = y2.iter().map(|y| y - 0.3 * y * y + 0.3 * s.normal()).collect();
-    let route = Route::BackDoor(named(&[("z", &z)]));
+    let route = IdentificationRoute::BackDoor(named(&[("z", &z)]));
     let study =
         Study { treatments: named(&[("x", &x)]), route, mediators: named(&[("y", &y)]), shared: None };
     Studies { studies: vec![study], points: named(&[("y", &y2)]), outcome: t }
@@ -207,7 +216,7 @@ fn more_landmarks_come_nearer_to_all_rows() {
     assert!(off[2][0] < 1e-2 && off[2][1] < 1e-3 && off[2][2] < 0.02, "{off:?}");
     // Where no study has rows nothing is taken for known.
     let told = studies.effect(&parameters(&studies, Some(20))).unwrap().at(&asked()).unwrap();
-    assert!(told.standing[3].resolved_by_first < 1e-3 && !told.standing[3].supported());
+    assert!(told.standing[3].variance_explained_by_first < 1e-3 && !told.standing[3].is_supported());
 }
 
 /// A fit of more rows than hyper-parameters are learnt from, through landmarks as by default, finds the truth
@@ -225,6 +234,6 @@ fn a_fit_of_many_rows_finds_the_truth() {
         let truth = x.sin() - 0.3 * (x.sin().powi(2) + 0.16 + 0.04);
         let sd = told.covariance[(q, q)].sqrt();
         assert!((told.mean[q] - truth).abs() < 3.5 * sd && sd < 0.1, "{} {truth} {sd}", told.mean[q]);
-        assert!(told.standing[q].supported());
+        assert!(told.standing[q].is_supported());
     }
 }

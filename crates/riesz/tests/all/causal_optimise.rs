@@ -2,8 +2,9 @@
 //! which to make next.
 
 use riesz::causal::{
-    Acquisition, Arm, Cause, Domain, Effect, Parameters, Prior, ProcessParameters, Route, Search, Studies,
-    Study, StudyParameters, Suggestion, Told, Trials, Updated, log_expected_improvement,
+    Acquisition, AcquisitionSearch, Domain, Effect, EffectPrior, IdentificationRoute, OutcomeGpParameters,
+    Parameters, Studies, Study, StudyParameters, Suggestion, Told, TreatmentArm, Trials, UncertaintyCause,
+    UpdatedEffect, log_expected_improvement,
 };
 use riesz::linalg::lu_solve;
 use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Table};
@@ -11,7 +12,8 @@ use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Table};
 use crate::common::{Stream, with_threads};
 
 const PRIORS: [&str; 6] = ["effect", "imp", "bayesime", "rank-one", "cbo", "none"];
-const SEARCH: Search = Search { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 3 };
+const SEARCH: AcquisitionSearch =
+    AcquisitionSearch { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 3 };
 
 fn column(name: &str, values: &[f64]) -> Table {
     Table::from_column_major(vec![Column::numeric(name)], values.len(), values.to_vec()).unwrap()
@@ -21,10 +23,12 @@ fn column(name: &str, values: &[f64]) -> Table {
 fn effect_of(treatments: Table, kernel: Kernel, y: &[f64]) -> Effect {
     let y2: Vec<f64> = (0..25).map(|i| -3.0 + 0.25 * f64::from(i)).collect();
     let outcome = y2.iter().map(|y| y.sin()).collect();
-    let study = Study { treatments, route: Route::Direct, mediators: column("y", y), shared: None };
+    let study =
+        Study { treatments, route: IdentificationRoute::Direct, mediators: column("y", y), shared: None };
     let studies = Studies { studies: vec![study], points: column("y", &y2), outcome };
     let own = StudyParameters { treatments: kernel, others: None, ridge: 0.05, intercepting: None };
-    let outcome = ProcessParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, level: 1.0 };
+    let outcome =
+        OutcomeGpParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, intercept_variance: 1.0 };
     studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None }).unwrap()
 }
 
@@ -50,14 +54,18 @@ fn tried(x: &[f64], outcomes: &[f64], noise: Option<f64>) -> Trials {
     }
 }
 
-fn arm<'a>(effect: &'a Effect, trials: &Trials, domain: Domain) -> Arm<'a> {
-    Arm { believed: Updated::new(effect, trials, Prior::Effect).unwrap(), domain, costs: vec![1.0] }
+fn arm<'a>(effect: &'a Effect, trials: &Trials, domain: Domain) -> TreatmentArm<'a> {
+    TreatmentArm {
+        believed: UpdatedEffect::new(effect, trials, EffectPrior::Effect).unwrap(),
+        domain,
+        costs: vec![1.0],
+    }
 }
 
 /// Mean and covariance by a prior's definition.
 fn moments(told: &Told, name: &str) -> (Vec<f64>, Matrix) {
     let q = told.mean.len();
-    let part = |cause: Cause| told.causes.iter().find(|(own, _)| *own == cause).unwrap().1.clone();
+    let part = |cause: UncertaintyCause| told.causes.iter().find(|(own, _)| *own == cause).unwrap().1.clone();
     let root = |m: Matrix| {
         let mut all = Matrix::zeros(q, q);
         for i in 0..q {
@@ -69,10 +77,10 @@ fn moments(told: &Told, name: &str) -> (Vec<f64>, Matrix) {
     };
     let covariance = match name {
         "effect" => told.covariance.clone(),
-        "imp" => part(Cause::Study(1)),
-        "bayesime" => part(Cause::Study(0)),
+        "imp" => part(UncertaintyCause::Study(1)),
+        "bayesime" => part(UncertaintyCause::Study(0)),
         "rank-one" => root(told.covariance.clone()),
-        "cbo" => root(part(Cause::Study(1))),
+        "cbo" => root(part(UncertaintyCause::Study(1))),
         _ => return (vec![0.0; q], Matrix::zeros(q, q)),
     };
     (told.mean.clone(), covariance)
@@ -91,8 +99,8 @@ fn trials_condition_every_prior_as_one_gaussian() {
     let range = seen.iter().cloned().fold(f64::MIN, f64::max) - seen.iter().cloned().fold(f64::MAX, f64::min);
     for name in PRIORS {
         let trials = tried(&x, &outcomes, Some(0.02));
-        let updated = Updated::new(&effect, &trials, Prior::named(name).unwrap()).unwrap();
-        let numbers = updated.numbers();
+        let updated = UpdatedEffect::new(&effect, &trials, EffectPrior::named(name).unwrap()).unwrap();
+        let numbers = updated.parameters();
         let (mean, mut all) = moments(&told, name);
         for i in 0..9 {
             for j in 0..9 {
@@ -172,8 +180,8 @@ fn the_best_of_a_grid_is_suggested() {
     let effect = simple();
     let trials = tried(&[1.0, -2.0], &[0.5, -0.2], Some(0.01));
     let grid: Vec<f64> = (0..61).map(|i| -3.0 + 0.1 * f64::from(i)).collect();
-    let updated = Updated::new(&effect, &trials, Prior::Effect).unwrap();
-    let (mean, sd, _) = updated.each(&column("x", &grid)).unwrap();
+    let updated = UpdatedEffect::new(&effect, &trials, EffectPrior::Effect).unwrap();
+    let (mean, sd, _) = updated.marginals(&column("x", &grid)).unwrap();
     let at_trials = updated.at(&trials.treatments).unwrap().mean;
     for minimize in [true, false] {
         let sign = if minimize { -1.0 } else { 1.0 };
@@ -185,7 +193,8 @@ fn the_best_of_a_grid_is_suggested() {
             ("ucb", Box::new(|i| sign * mean[i] - best + 2.0 * sd[i])),
         ];
         for (name, worth) in &worth {
-            let search = Search { acquisition: Acquisition::named(name).unwrap(), minimize, ..SEARCH };
+            let search =
+                AcquisitionSearch { acquisition: Acquisition::named(name).unwrap(), minimize, ..SEARCH };
             let arms = [arm(&effect, &trials, Domain::Rows(column("x", &grid)))];
             let found = search.suggest(&arms, 1).unwrap().remove(0);
             let at = (0..61).reduce(|a, b| if worth(b) > worth(a) { b } else { a }).unwrap();
@@ -198,7 +207,7 @@ fn the_best_of_a_grid_is_suggested() {
             // Where nothing was tried it is the best of all.
             let untried = [arm(&effect, &tried(&[], &[], None), Domain::Rows(column("x", &grid)))];
             let so_far = search.best(&untried).unwrap();
-            let (means, ..) = untried[0].believed.each(&column("x", &grid)).unwrap();
+            let (means, ..) = untried[0].believed.marginals(&column("x", &grid)).unwrap();
             let at = (0..61).reduce(|a, b| if sign * means[b] > sign * means[a] { b } else { a }).unwrap();
             assert_eq!((&so_far.treatments[..], so_far.mean), (&[grid[at]][..], means[at]));
         }
@@ -223,14 +232,15 @@ fn batches_are_chosen_one_by_one() {
 fn exact_trials_are_believed_and_noisy_ones_in_part() {
     let effect = simple();
     let (x, outcomes) = ([-2.0, 0.0, 1.5, 2.5], [1.5, -0.6, 0.0, 0.8]);
-    let exact = Updated::new(&effect, &tried(&x, &outcomes, Some(0.0)), Prior::Effect).unwrap();
+    let exact = UpdatedEffect::new(&effect, &tried(&x, &outcomes, Some(0.0)), EffectPrior::Effect).unwrap();
     let outlook = exact.at(&column("x", &x)).unwrap();
     for i in 0..4 {
         assert!((outlook.mean[i] - outcomes[i]).abs() < 1e-6);
         assert!(outlook.covariance[(i, i)].abs() < 1e-6);
     }
     let before = effect.at(&column("x", &x)).unwrap().mean;
-    let noisy = Updated::new(&effect, &tried(&x[..1], &outcomes[..1], Some(1.0)), Prior::Effect).unwrap();
+    let noisy =
+        UpdatedEffect::new(&effect, &tried(&x[..1], &outcomes[..1], Some(1.0)), EffectPrior::Effect).unwrap();
     let after = noisy.at(&column("x", &x[..1])).unwrap().mean[0];
     assert!(after > before[0] + 1e-4 && after < before[0] + 0.5 * (outcomes[0] - before[0]));
 }
@@ -245,7 +255,7 @@ fn what_the_effect_lacks_is_learnt_from_trials() {
     let numbers = |count: usize, lack: &dyn Fn(f64) -> f64| {
         let outcomes: Vec<f64> = x.iter().zip(&base).map(|(x, m)| m + lack(*x)).collect();
         let trials = tried(&x[..count], &outcomes[..count], Some(1e-4));
-        Updated::new(&effect, &trials, Prior::Effect).unwrap().numbers()
+        UpdatedEffect::new(&effect, &trials, EffectPrior::Effect).unwrap().parameters()
     };
     let (fast, slow) = (numbers(12, &|x| (9.0 * x).sin()), numbers(12, &|x| (0.9 * x).sin()));
     assert!(fast.lengthscale < slow.lengthscale, "{fast:?} {slow:?}");
@@ -323,8 +333,11 @@ fn arms_are_compared_by_gain_for_cost() {
     let rows = Domain::Rows(Table::from_rows(&[[0.5, 0.5], [-1.5, 0.0]]).unwrap());
     let with = |costs: [f64; 2]| {
         let arms = [
-            Arm { costs: vec![costs[0]], ..arm(&one, &none(1), Domain::Rows(column("x", &[0.2, -1.5]))) },
-            Arm { costs: vec![costs[1]], ..arm(&other, &none(2), rows.clone()) },
+            TreatmentArm {
+                costs: vec![costs[0]],
+                ..arm(&one, &none(1), Domain::Rows(column("x", &[0.2, -1.5])))
+            },
+            TreatmentArm { costs: vec![costs[1]], ..arm(&other, &none(2), rows.clone()) },
         ];
         SEARCH.suggest(&arms, 1).unwrap().remove(0)
     };
@@ -343,7 +356,7 @@ fn only_what_the_studies_tell_is_tried_where_that_is_asked() {
     let effect = simple();
     let trials = tried(&[0.0], &[-5.0], Some(0.0));
     let rows = column("x", &[0.5, 1.0, 40.0]);
-    let search = Search { supported: true, ..SEARCH };
+    let search = AcquisitionSearch { supported: true, ..SEARCH };
     let free = SEARCH.suggest(&[arm(&effect, &trials, Domain::Rows(rows.clone()))], 1).unwrap().remove(0);
     assert!(free.treatments == [40.0] && !free.supported, "{free:?}");
     let held = search.suggest(&[arm(&effect, &trials, Domain::Rows(rows))], 3).unwrap();
@@ -371,23 +384,24 @@ fn threads_and_runs_change_no_bit() {
 #[test]
 fn bad_input_is_refused_by_name() {
     let effect = simple();
-    let refused = |trials: &Trials| Updated::new(&effect, trials, Prior::Effect).unwrap_err().to_string();
+    let refused =
+        |trials: &Trials| UpdatedEffect::new(&effect, trials, EffectPrior::Effect).unwrap_err().to_string();
     assert!(refused(&tried(&[0.0], &[f64::NAN], None)).contains("outcome of a trial = NaN"));
     assert!(refused(&tried(&[0.0], &[1.0, 2.0], None)).contains("outcomes has 2 numbers"));
     assert!(refused(&tried(&[0.0], &[1.0], Some(-1.0))).contains("noise of a trial = -1"));
     let twice = |noise| tried(&[0.0, 1.0, 0.0], &[1.0, 2.0, 3.0], Some(noise));
     assert!(refused(&twice(0.0)).contains("they are given as exact, and differ"));
-    assert!(Updated::new(&effect, &twice(0.1), Prior::Effect).is_ok());
+    assert!(UpdatedEffect::new(&effect, &twice(0.1), EffectPrior::Effect).is_ok());
     let strange = Trials { treatments: column("dose", &[0.0]), ..tried(&[0.0], &[1.0], None) };
     assert!(matches!(
-        Updated::new(&effect, &strange, Prior::Effect),
+        UpdatedEffect::new(&effect, &strange, EffectPrior::Effect),
         Err(Error::UnknownColumn { name, .. }) if name == "x"
     ));
-    assert!(Prior::named("best").is_err() && Acquisition::named("pi").is_err());
+    assert!(EffectPrior::named("best").is_err() && Acquisition::named("pi").is_err());
     let trials = tried(&[0.0], &[1.0], None);
     let of = |domain: Domain, costs: Vec<f64>, acquisition: Acquisition| {
-        let search = Search { acquisition, ..SEARCH };
-        let arms = [Arm { costs, ..arm(&effect, &trials, domain) }];
+        let search = AcquisitionSearch { acquisition, ..SEARCH };
+        let arms = [TreatmentArm { costs, ..arm(&effect, &trials, domain) }];
         search.suggest(&arms, 1).unwrap_err().to_string()
     };
     let between = |low: f64, high: f64| Domain::Between(vec![(low, high)]);
@@ -405,8 +419,8 @@ fn bad_input_is_refused_by_name() {
 
 #[test]
 fn names_are_those_of_what_they_name() {
-    for name in Prior::NAMES {
-        assert_eq!(Prior::named(name).unwrap().name(), name);
+    for name in EffectPrior::NAMES {
+        assert_eq!(EffectPrior::named(name).unwrap().name(), name);
     }
     for name in Acquisition::NAMES {
         assert_eq!(Acquisition::named(name).unwrap().name(), name);
@@ -418,7 +432,10 @@ fn names_are_those_of_what_they_name() {
 fn without_a_prior_and_trials_the_mean_outcome_is_expected() {
     let effect = simple();
     let none = tried(&[], &[], None);
-    let told = Updated::new(&effect, &none, Prior::Flat).unwrap().at(&column("x", &[-0.5, 1.0])).unwrap();
+    let told = UpdatedEffect::new(&effect, &none, EffectPrior::Flat)
+        .unwrap()
+        .at(&column("x", &[-0.5, 1.0]))
+        .unwrap();
     // Far from all rows an effect is the constant.
     let constant = effect.at(&column("x", &[1e6])).unwrap().mean[0];
     assert!(told.mean.iter().all(|mean| (mean - constant).abs() < 1e-9), "{:?} {constant}", told.mean);

@@ -1,7 +1,10 @@
 //! Who happens to be in a study, against ridge regressions on the features of linear kernels, and the
 //! Bayesian bootstrap, by which `Var(Σ_j w_j H_j) = var(H)/(n + 1)`.
 
-use riesz::causal::{Cause, Effect, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters};
+use riesz::causal::{
+    Effect, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
+    UncertaintyCause,
+};
 use riesz::kernel::Linear;
 use riesz::linalg::lu_solve;
 use riesz::{Column, Kernel, Matrix, Table};
@@ -55,7 +58,7 @@ fn last(rows: &[Vec<f64>], t: &[f64]) -> Vec<f64> {
 }
 
 fn parameters(study: StudyParameters, kernel: Kernel) -> Parameters {
-    let outcome = ProcessParameters { kernel, noise: SPREAD, level: 0.0 };
+    let outcome = OutcomeGpParameters { kernel, noise: SPREAD, intercept_variance: 0.0 };
     Parameters { studies: vec![study], outcome, adjustment: true, landmarks: None }
 }
 
@@ -65,7 +68,7 @@ fn numbers() -> StudyParameters {
 
 fn adjustment(effect: &Effect) -> Matrix {
     let told = effect.at(&named(&[("x", &ASKED)])).unwrap();
-    told.causes.into_iter().find(|(cause, _)| *cause == Cause::Adjustment).unwrap().1
+    told.causes.into_iter().find(|(cause, _)| *cause == UncertaintyCause::Adjustment).unwrap().1
 }
 
 /// Of a column of numbers for each query and person.
@@ -101,7 +104,7 @@ fn data() -> Data {
 fn front_doors_count_who_was_treated_and_what_intercepts() {
     let Data { x, other: m, y, y2, t, .. } = data();
     let (of_x, others, own_ridge) = (0.7, 1.3, 0.25);
-    let study = |treatments: (&str, &[f64]), route: Route| Studies {
+    let study = |treatments: (&str, &[f64]), route: IdentificationRoute| Studies {
         studies: vec![Study {
             treatments: named(&[treatments]),
             route,
@@ -111,7 +114,7 @@ fn front_doors_count_who_was_treated_and_what_intercepts() {
         points: named(&[("y", &y2)]),
         outcome: t.clone(),
     };
-    let front = study(("x", &x), Route::FrontDoor(named(&[("m", &m)])));
+    let front = study(("x", &x), IdentificationRoute::FrontDoor(named(&[("m", &m)])));
     let own = StudyParameters {
         others: Some(others * line(0)),
         intercepting: Some((of_x * line(0), own_ridge)),
@@ -139,12 +142,12 @@ fn front_doors_count_who_was_treated_and_what_intercepts() {
         })
         .collect();
     // The effect of what intercepts, adjusted for treatments, is known but for the studies.
-    let back = study(("m", &m), Route::BackDoor(named(&[("x", &x)])));
+    let back = study(("m", &m), IdentificationRoute::BackDoor(named(&[("x", &x)])));
     let own = StudyParameters { treatments: others * line(0), ..numbers() };
     let told = back.effect(&parameters(own, line(0))).unwrap().at(&named(&[("m", &m)])).unwrap();
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let open = |q: usize| -> f64 {
-        let parts = told.causes.iter().filter(|(cause, _)| *cause != Cause::Adjustment);
+        let parts = told.causes.iter().filter(|(cause, _)| *cause != UncertaintyCause::Adjustment);
         parts.map(|(_, part)| part[(q, q)]).sum()
     };
     let square = (0..10).map(|q| (told.mean[q] - mean).powi(2) + open(q)).sum::<f64>() / 10.0;
@@ -170,7 +173,7 @@ fn shared_covariates_count_who_is_in_the_study() {
     let Data { x, other: w, y, y2, w2, t } = data();
     let study = Study {
         treatments: named(&[("x", &x)]),
-        route: Route::BackDoor(named(&[("w", &w)])),
+        route: IdentificationRoute::BackDoor(named(&[("w", &w)])),
         mediators: named(&[("y", &y)]),
         shared: Some(named(&[("w", &w)])),
     };

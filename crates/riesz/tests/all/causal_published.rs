@@ -1,8 +1,8 @@
 //! Published posteriors, against regressions in coordinates of the space, and where they go astray.
 
 use riesz::causal::{
-    Cause, Effect, Form, Measure, Parameters, ProcessParameters, Published, Route, Studies, Study,
-    StudyParameters,
+    Effect, IdentificationRoute, IntegralForm, MediatorMeasure, OutcomeGpParameters, Parameters,
+    PublishedPosterior, Studies, Study, StudyParameters, UncertaintyCause,
 };
 use riesz::linalg::lu_solve;
 use riesz::{Column, Kernel, Matrix, Table};
@@ -30,11 +30,15 @@ fn of_y() -> Kernel {
 }
 
 fn effect(level: f64) -> Effect {
-    let first =
-        Study { treatments: named("x", &X), route: Route::Direct, mediators: named("y", &Y), shared: None };
+    let first = Study {
+        treatments: named("x", &X),
+        route: IdentificationRoute::Direct,
+        mediators: named("y", &Y),
+        shared: None,
+    };
     let studies = Studies { studies: vec![first], points: named("y", &Y2), outcome: T.to_vec() };
     let own = StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
-    let outcome = ProcessParameters { kernel: of_y(), noise: NOISE, level };
+    let outcome = OutcomeGpParameters { kernel: of_y(), noise: NOISE, intercept_variance: level };
     studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None }).unwrap()
 }
 
@@ -91,10 +95,12 @@ fn both_forms_are_regressions_in_coordinates() {
     let (open, less) = (trace(&both), trace(&both.matmul(&projection)));
     let outcome = zeta.transpose().matmul(&both.matmul(&zeta));
     for level in [0.0, 0.7] {
-        for form in [Form::Landmarks, Form::Integrals] {
-            let how = Published { form, jitter: 0.0, ..Published::default() };
+        for form in [IntegralForm::Landmarks, IntegralForm::Integrals] {
+            let how = PublishedPosterior { form, jitter: 0.0, ..PublishedPosterior::default() };
             let told = effect(level).published(&how, &asked).unwrap();
-            let part = |cause: Cause| told.causes.iter().find(|(own, _)| *own == cause).unwrap().1.clone();
+            let part = |cause: UncertaintyCause| {
+                told.causes.iter().find(|(own, _)| *own == cause).unwrap().1.clone()
+            };
             for i in 0..2 {
                 let mean = mean_t + (0..9).map(|u| xi[(u, 0)] * to_zeta[(u, i)]).sum::<f64>();
                 assert!((told.mean[i] - mean).abs() < 1e-8, "{form:?} {} {mean}", told.mean[i]);
@@ -102,9 +108,9 @@ fn both_forms_are_regressions_in_coordinates() {
                     let first = all[(0, 0)] * f[(i, j)] - known[(0, 0)] * g[(i, j)];
                     let inter = open * f[(i, j)] - less * g[(i, j)];
                     for (cause, expected) in [
-                        (Cause::Study(1), outcome[(i, j)]),
-                        (Cause::Study(0), first),
-                        (Cause::Interaction, inter),
+                        (UncertaintyCause::Study(1), outcome[(i, j)]),
+                        (UncertaintyCause::Study(0), first),
+                        (UncertaintyCause::Interaction, inter),
                     ] {
                         let own = part(cause)[(i, j)];
                         assert!((own - expected).abs() < 1e-7, "{form:?} {cause:?} {own} {expected}");
@@ -124,8 +130,12 @@ fn published_bands_collapse_away_from_the_measure() {
     let y: Vec<f64> = x.iter().map(|x| 1.5 * x + 0.1 * s.normal()).collect();
     let y2: Vec<f64> = (0..40).map(|i| -1.5 + 3.0 * f64::from(i) / 39.0).collect();
     let t: Vec<f64> = y2.iter().map(|y| (2.0 * y).sin() + 0.1 * s.normal()).collect();
-    let first =
-        Study { treatments: named("x", &x), route: Route::Direct, mediators: named("y", &y), shared: None };
+    let first = Study {
+        treatments: named("x", &x),
+        route: IdentificationRoute::Direct,
+        mediators: named("y", &y),
+        shared: None,
+    };
     let studies = Studies { studies: vec![first], points: named("y", &y2), outcome: t };
     let own = StudyParameters {
         treatments: Kernel::gaussian(&[1.0]),
@@ -133,24 +143,29 @@ fn published_bands_collapse_away_from_the_measure() {
         ridge: 0.01,
         intercepting: None,
     };
-    let outcome = ProcessParameters { kernel: 0.6 * Kernel::gaussian(&[0.8]), noise: 0.01, level: 0.0 };
+    let outcome =
+        OutcomeGpParameters { kernel: 0.6 * Kernel::gaussian(&[0.8]), noise: 0.01, intercept_variance: 0.0 };
     let effect = studies
         .effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None })
         .unwrap();
     let asked = named("x", &[0.4, 3.5]);
-    let how = Published { measure: Measure::Normal { mass: 1.0 }, form: Form::Integrals, jitter: 1e-6 };
+    let how = PublishedPosterior {
+        measure: MediatorMeasure::Normal { mass: 1.0 },
+        form: IntegralForm::Integrals,
+        jitter: 1e-6,
+    };
     let (ours, theirs) = (effect.at(&asked).unwrap(), effect.published(&how, &asked).unwrap());
     let sd = |m: &Matrix, i: usize| m[(i, i)].sqrt();
     // y = 5.25 there, and the truth sin 10.5.
     let off = |mean: f64| (mean - (10.5_f64).sin()).abs();
-    assert!(sd(&ours.covariance, 1) > 0.6 && !ours.standing[1].supported());
+    assert!(sd(&ours.covariance, 1) > 0.6 && !ours.standing[1].is_supported());
     assert!(off(ours.mean[1]) < 3.0 * sd(&ours.covariance, 1));
     assert!(sd(&theirs.covariance, 1) < 0.5 * sd(&ours.covariance, 1), "{}", sd(&theirs.covariance, 1));
     // ν's mass is the band's width.
-    let heavier = Published { measure: Measure::Normal { mass: 4.0 }, ..how };
+    let heavier = PublishedPosterior { measure: MediatorMeasure::Normal { mass: 4.0 }, ..how };
     let heavier = effect.published(&heavier, &asked).unwrap();
     let first = |told: &riesz::causal::Told| {
-        told.causes.iter().find(|(cause, _)| *cause == Cause::Interaction).unwrap().1[(1, 1)]
+        told.causes.iter().find(|(cause, _)| *cause == UncertaintyCause::Interaction).unwrap().1[(1, 1)]
     };
     assert!((first(&heavier) / first(&theirs) - 1.0).abs() > 0.5);
 }
@@ -159,7 +174,7 @@ fn published_bands_collapse_away_from_the_measure() {
 fn what_was_not_published_is_refused() {
     let first = |a: &str, b: &str| Study {
         treatments: named(a, &X),
-        route: Route::Direct,
+        route: IdentificationRoute::Direct,
         mediators: named(b, &Y),
         shared: None,
     };
@@ -169,10 +184,10 @@ fn what_was_not_published_is_refused() {
         outcome: T.to_vec(),
     };
     let own = || StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
-    let outcome = ProcessParameters { kernel: of_y(), noise: NOISE, level: 0.0 };
+    let outcome = OutcomeGpParameters { kernel: of_y(), noise: NOISE, intercept_variance: 0.0 };
     let effect = studies
         .effect(&Parameters { studies: vec![own(), own()], outcome, adjustment: false, landmarks: None })
         .unwrap();
-    let told = effect.published(&Published::default(), &named("x", &[0.0])).unwrap_err().to_string();
+    let told = effect.published(&PublishedPosterior::default(), &named("x", &[0.0])).unwrap_err().to_string();
     assert!(told.contains("two studies"), "{told}");
 }

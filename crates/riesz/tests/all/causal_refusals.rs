@@ -2,7 +2,7 @@
 //! give.
 
 use riesz::Error;
-use riesz::causal::{Bridge, Graph, Hedge, How, Query, Refusal, Source, Strategy, identify};
+use riesz::causal::{Bridge, Graph, Hedge, How, IdentificationError, Query, Source, Strategy, identify};
 
 const STATIN: &str = "age -> statin; age -> psa; bmi -> statin; bmi -> psa; statin -> psa; psa -> volume";
 
@@ -19,7 +19,7 @@ fn query(studies: &[&str]) -> Query {
     }
 }
 
-fn refused(graph: &str, query: &Query) -> (Refusal, String) {
+fn refused(graph: &str, query: &Query) -> (IdentificationError, String) {
     let error = identify(Some(&Graph::parse(graph).unwrap()), query).unwrap_err();
     let text = error.to_string();
     let Error::Causal(refusal) = error else { panic!("{text}") };
@@ -152,12 +152,12 @@ fn every_refusal_says_who_and_what_would_help() {
     );
     let (refusal, text) =
         refused("statin -> psa -> volume; statin <-> psa", &query(&["statin psa", "psa volume"]));
-    assert!(matches!(refusal, Refusal::NotIdentified { .. }));
+    assert!(matches!(refusal, IdentificationError::NotIdentified { .. }));
     assert!(text.ends_with("measuring what is behind statin <-> psa in study 1 would help"), "{text}");
     let (refusal, text) = refused(STATIN, &query(&["statin age psa", "psa volume"]));
     assert_eq!(
         refusal,
-        Refusal::NotIdentified {
+        IdentificationError::NotIdentified {
             treatments: columns("statin"),
             outcomes: columns("psa"),
             why: "neither by back-door (adjusting for age) nor by front-door".into(),
@@ -179,8 +179,8 @@ fn every_refusal_says_who_and_what_would_help() {
     let (refusal, text) =
         refused("statin -> psa -> volume; psa <- c -> volume", &query(&["statin psa", "psa volume"]));
     assert!(
-        matches!(&refusal, Refusal::Unmediated { open_path, .. } if open_path == "statin -> psa <- c -> \
-            volume")
+        matches!(&refusal, IdentificationError::Unmediated { open_path, .. } if open_path == "statin -> psa \
+            <- c -> volume")
     );
     assert_eq!(
         text,
@@ -195,7 +195,7 @@ fn every_refusal_says_who_and_what_would_help() {
     );
 
     let (refusal, text) = refused(STATIN, &query(&["statin age bmi psa", "volume"]));
-    assert!(matches!(refusal, Refusal::NoBridge { study: 0, .. }));
+    assert!(matches!(refusal, IdentificationError::NoBridge { study: 0, .. }));
     assert_eq!(
         text,
         "studies 1 and 2 share no column that could carry the effect: study 1 has age, statin, psa and bmi, \
@@ -207,7 +207,7 @@ fn every_refusal_says_who_and_what_would_help() {
         ..query(&["statin age bmi psa", "psa volume"])
     };
     let (refusal, text) = refused(STATIN, &differing("volume"));
-    assert!(matches!(refusal, Refusal::NotTransportable { from: 1, to: 0, .. }));
+    assert!(matches!(refusal, IdentificationError::NotTransportable { from: 1, to: 0, .. }));
     assert_eq!(
         text,
         "what study 2 says of volume given psa does not hold in study 1, as they differ in volume: [study \
@@ -218,7 +218,7 @@ fn every_refusal_says_who_and_what_would_help() {
     let (_, text) = refused(STATIN, &query(&["age bmi psa", "psa volume"]));
     assert_eq!(text, "study 1 has no column 'statin', a treatment: there are: age, bmi, psa");
     let (refusal, text) = refused(STATIN, &query(&["statin age bmi psa", "psa Volumes"]));
-    assert!(matches!(refusal, Refusal::Unmeasured { study: 1, .. }));
+    assert!(matches!(refusal, IdentificationError::Unmeasured { study: 1, .. }));
     assert_eq!(text, "study 2 has no column 'volume', the outcome: did you mean Volumes?");
     let same = Query { outcome: "statin".into(), ..query(&["statin"]) };
     assert_eq!(
@@ -227,7 +227,7 @@ fn every_refusal_says_who_and_what_would_help() {
     );
     let latent = Query { outcome: "b".into(), treatments: columns("a"), ..query(&["a b"]) };
     let (refusal, text) = refused("dag { a [latent]; a -> b }", &latent);
-    assert!(matches!(refusal, Refusal::UnfitVariable { .. }));
+    assert!(matches!(refusal, IdentificationError::UnfitVariable { .. }));
     assert_eq!(text, "a cannot be a treatment: the graph declares it latent, that is unmeasured");
     // A latent variable is not adjusted for, even where a table has it.
     let latent = Query { outcome: "b".into(), treatments: columns("a"), ..query(&["a b u"]) };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use riesz::Error;
-use riesz::causal::{How, Query, Refusal, Strategy, identify};
+use riesz::causal::{How, IdentificationError, Query, Strategy, identify};
 
 use crate::causal_graph::{Net, Set, below, draw, minimal, name, names, number, subsets};
 use crate::common::Stream;
@@ -143,7 +143,7 @@ fn sets_are_those_of_the_definitions() {
                 }
             }
             Err(Error::Causal(refusal)) => {
-                let Refusal::NotIdentified { open_paths, would_help, .. } = *refusal else {
+                let IdentificationError::NotIdentified { open_paths, would_help, .. } = *refusal else {
                     panic!("{refusal}")
                 };
                 assert!(back.is_empty() && front.is_empty() && !acting.is_empty(), "{graph}");
@@ -170,7 +170,7 @@ fn sets_are_those_of_the_definitions() {
             );
             if let Err(Error::Causal(refusal)) = refused {
                 assert!(
-                    matches!(&*refusal, Refusal::UnfitSet { open_path, .. } if !open_path.is_empty()),
+                    matches!(&*refusal, IdentificationError::UnfitSet { open_path, .. } if !open_path.is_empty()),
                     "{graph}: {set:?}"
                 );
             }

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use riesz::causal::{
-    Effect, Fusion, Query, Route, Standing, Strategy, Studies, Study, Whom, doubts, identify,
+    DataSupport, Effect, Fusion, IdentificationRoute, Query, Strategy, Studies, Study, TargetPopulation,
+    caveats, identify,
 };
 use riesz::{Column, ColumnKind, Error, Table};
 
@@ -30,14 +31,14 @@ fn studies(n: usize, seed: u64, treatment: impl Fn(f64, &mut Stream) -> f64) -> 
     let outcome: Vec<f64> = y2.iter().map(|y| 2.0 * y + 0.2 * s.normal()).collect();
     let first = Study {
         treatments: column("x", &x),
-        route: Route::BackDoor(column("z", &z)),
+        route: IdentificationRoute::BackDoor(column("z", &z)),
         mediators: column("y", &y),
         shared: None,
     };
     (z, Studies { studies: vec![first], points: column("y", &y2), outcome })
 }
 
-fn standing(effect: &Effect, x: &[f64]) -> Vec<Standing> {
+fn standing(effect: &Effect, x: &[f64]) -> Vec<DataSupport> {
     effect.at(&column("x", x)).unwrap().standing
 }
 
@@ -57,16 +58,17 @@ fn doses_are_near_for_those_whose_covariates_lead_there() {
                 near(2.0)
             );
             if noise == 0.1 {
-                assert!(own.resolved_by_first > 0.5 || own.overlap < 0.1);
-                assert!(!own.supported());
+                assert!(own.variance_explained_by_first > 0.5 || own.overlap < 0.1);
+                assert!(!own.is_supported());
             }
         }
         // Of one person.
-        let person = |z: f64| effect.of(&Whom::Like(column("z", &[z])), &STAY).unwrap();
+        let person =
+            |z: f64| effect.on_population(&TargetPopulation::Like(column("z", &[z])), &STAY).unwrap();
         assert_eq!(standing(&person(0.5), &[0.5, 0.5 + 3.0 * noise])[0].overlap, 1.0);
         assert_eq!(standing(&person(0.5), &[0.5 + 3.0 * noise])[0].overlap, 0.0);
-        let both = Whom::Population(column("z", &[0.5, -1.5]), vec![0.75, 0.25]);
-        let both = standing(&effect.of(&both, &STAY).unwrap(), &[0.5])[0];
+        let both = TargetPopulation::Population(column("z", &[0.5, -1.5]), vec![0.75, 0.25]);
+        let both = standing(&effect.on_population(&both, &STAY).unwrap(), &[0.5])[0];
         assert_eq!(both.overlap, if noise < 1.0 { 0.75 } else { both.overlap });
     }
 }
@@ -88,7 +90,7 @@ fn levels_are_near_where_they_have_a_chance() {
     let below = |end: f64| z.iter().filter(|z| **z < end).count() as f64 / z.len() as f64;
     assert!((below(0.4)..below(1.3)).contains(&told[0].overlap), "{} {}", told[0].overlap, below(0.5));
     assert_eq!((told[1].overlap, told[2].overlap), (1.0, 0.0));
-    assert!(!told[2].supported());
+    assert!(!told[2].is_supported());
 }
 
 #[test]
@@ -98,14 +100,19 @@ fn people_unlike_all_rows_are_not_known() {
     let w: Vec<f64> = z.iter().map(|z| 0.5 * z + 0.5 * s.normal()).collect();
     let both =
         Table::from_column_major(vec![Column::numeric("z"), Column::numeric("w")], z.len(), [z, w].concat());
-    studies.studies[0].route = Route::BackDoor(both.unwrap());
+    studies.studies[0].route = IdentificationRoute::BackDoor(both.unwrap());
     let effect = fusion().fit(&studies).unwrap();
-    assert_eq!(standing(&effect, &[0.0])[0].people, 1.0);
-    let like = |z: f64| standing(&effect.of(&Whom::Like(column("z", &[z])), &STAY).unwrap(), &[0.0])[0];
-    assert!(like(0.2).people > 0.9 && like(0.2).supported(), "{:?}", like(0.2));
-    assert!(like(60.0).people < 0.2 && !like(60.0).supported(), "{:?}", like(60.0));
-    let treated = |x: f64| standing(&effect.of(&Whom::Treated(column("x", &[x])), &STAY).unwrap(), &[0.0])[0];
-    assert!(treated(0.1).people > 0.9 && treated(80.0).people < 0.2);
+    assert_eq!(standing(&effect, &[0.0])[0].population_explained, 1.0);
+    let like = |z: f64| {
+        standing(&effect.on_population(&TargetPopulation::Like(column("z", &[z])), &STAY).unwrap(), &[0.0])[0]
+    };
+    assert!(like(0.2).population_explained > 0.9 && like(0.2).is_supported(), "{:?}", like(0.2));
+    assert!(like(60.0).population_explained < 0.2 && !like(60.0).is_supported(), "{:?}", like(60.0));
+    let treated = |x: f64| {
+        standing(&effect.on_population(&TargetPopulation::Treated(column("x", &[x])), &STAY).unwrap(), &[0.0])
+            [0]
+    };
+    assert!(treated(0.1).population_explained > 0.9 && treated(80.0).population_explained < 0.2);
 }
 
 /// Of what was computed, not measured, no number of draws is enough.
@@ -122,7 +129,7 @@ fn outcomes_without_noise_are_told_apart() {
     let found = identify(None, &query).unwrap();
     let doubt = |studies: &Studies| {
         let fusion = Fusion { draws: 8, ..Fusion::default() };
-        doubts(&found, &fusion.fit(studies).unwrap(), 8).iter().map(ToString::to_string).collect::<String>()
+        caveats(&found, &fusion.fit(studies).unwrap(), 8).iter().map(ToString::to_string).collect::<String>()
     };
     let (_, noisy) = studies(80, 1, |z, s| z + s.normal());
     assert_eq!(doubt(&noisy), "");
@@ -152,7 +159,7 @@ fn fits_are_stopped_and_refuse_what_memory_does_not_hold() {
     watched.fit(&studies).unwrap();
     assert!(watched.progress.steps() > 20);
     assert!(matches!(
-        effect.of(&Whom::Treated(column("x", &[0.0])), &AtomicBool::new(true)),
+        effect.on_population(&TargetPopulation::Treated(column("x", &[0.0])), &AtomicBool::new(true)),
         Err(Error::Interrupted)
     ));
     let told = Fusion { draws: usize::MAX / 8, ..Fusion::default() }.fit(&studies).unwrap_err().to_string();

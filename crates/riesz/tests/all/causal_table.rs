@@ -4,9 +4,9 @@
 use std::sync::atomic::AtomicBool;
 
 use riesz::causal::{
-    Cause, Doubt, Effect, Estimand, Fusion, Gathered, Graph, How, Identification, Measured,
-    ProcessParameters, Query, SingleTable, Stage, StageParameters, Strategy, Whom, gather, identify,
-    usual_combinations,
+    Caveat, Effect, Estimand, Fusion, Graph, How, Identification, MeasuredColumns, OutcomeGpParameters,
+    PreparedStudies, Query, SingleTable, Stage, StageParameters, Strategy, TargetPopulation,
+    UncertaintyCause, gather, identify, usual_combinations,
 };
 use riesz::linalg::lu_solve;
 use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
@@ -162,7 +162,7 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
     let last = stages.len() - 1;
     let parameters = StageParameters {
         regressions: (0..last).map(|t| (kernel(t, 1.0), 0.2 + 0.1 * t as f64)).collect(),
-        outcome: ProcessParameters { kernel: kernel(last, 1.7), noise: 0.3, level: 0.8 },
+        outcome: OutcomeGpParameters { kernel: kernel(last, 1.7), noise: 0.3, intercept_variance: 0.8 },
         adjustment: true,
         landmarks: None,
     };
@@ -212,9 +212,13 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
             assert!((own - expected).abs() < 1e-9, "{stages:?} {a} {b}: {own} {expected}");
         }
     }
-    let has = |cause: Cause| told.causes.iter().any(|(own, _)| *own == cause);
-    assert!(has(Cause::Outcome) && (0..last).all(|t| has(Cause::Stage(t))), "{:?}", told.causes);
-    assert_eq!(has(Cause::Interaction), last > 0);
+    let has = |cause: UncertaintyCause| told.causes.iter().any(|(own, _)| *own == cause);
+    assert!(
+        has(UncertaintyCause::Outcome) && (0..last).all(|t| has(UncertaintyCause::Stage(t))),
+        "{:?}",
+        told.causes
+    );
+    assert_eq!(has(UncertaintyCause::Interaction), last > 0);
     // Draws have these moments.
     let draws = effect.sample(&at, 4000, 1).unwrap();
     for a in 0..4 {
@@ -262,10 +266,10 @@ fn explanations_have_the_covariance_of_the_effect() {
     for stages in [front, back] {
         let parameters = StageParameters {
             regressions: vec![(Kernel::gaussian(&[0.8]), 0.3); stages.len() - 1],
-            outcome: ProcessParameters {
+            outcome: OutcomeGpParameters {
                 kernel: 2.0 * Kernel::gaussian(&[1.0, 1.2]),
                 noise: 0.1,
-                level: 0.0,
+                intercept_variance: 0.0,
             },
             adjustment: true,
             landmarks: None,
@@ -294,9 +298,9 @@ fn question(treatments: &str, columns: &str) -> Query {
     }
 }
 
-fn gathered(found: &Identification, columns: &[(&str, &[f64])]) -> riesz::Result<Gathered> {
+fn gathered(found: &Identification, columns: &[(&str, &[f64])]) -> riesz::Result<PreparedStudies> {
     let columns = columns.iter().map(|(name, own)| (Column::numeric(*name), own.to_vec())).collect();
-    gather(found, &[Measured { columns }])
+    gather(found, &[MeasuredColumns { columns }])
 }
 
 /// Learns the effect that a graph identifies.
@@ -340,10 +344,10 @@ fn effects_of_linear_models_are_found() {
     near(&effect, &slope(&effect, "x"), &named(&[("x", &[-1.0, 0.0, 1.0])]), &[1.5; 3], 0.3);
     // Of those with z = 1, and of a population with a mean of z of 0.5.
     let stop = AtomicBool::new(false);
-    let like = effect.of(&Whom::Like(named(&[("z", &[1.0])])), &stop).unwrap();
+    let like = effect.on_population(&TargetPopulation::Like(named(&[("z", &[1.0])])), &stop).unwrap();
     near(&like, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 2.0], 0.3);
-    let members = Whom::members(named(&[("z", &[0.0, 1.0])]), &[1.0, 1.0]).unwrap();
-    let other = effect.of(&members, &stop).unwrap();
+    let members = TargetPopulation::members(named(&[("z", &[0.0, 1.0])]), &[1.0, 1.0]).unwrap();
+    let other = effect.on_population(&members, &stop).unwrap();
     near(&other, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 1.0], 0.3);
     // Front door: m = 0.8 x, y = 1.5 m + u, where u moves x, too.
     let u = e();
@@ -353,13 +357,13 @@ fn effects_of_linear_models_are_found() {
     let (found, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &m)]);
     assert!(matches!(&found.how, How::FrontDoor { through, .. } if *through == names("m")));
     near(&effect, &slope(&effect, "x"), &named(&[("x", &[-0.5, 0.0, 0.5])]), &[1.2; 3], 0.4);
-    assert!(effect.of(&Whom::Treated(named(&[("x", &[0.0])])), &stop).is_err());
+    assert!(effect.on_population(&TargetPopulation::Treated(named(&[("x", &[0.0])])), &stop).is_err());
     // Where the treatment all but decides the mediator, nobody with another one had it: no overlap.
     let decided = add(&[(0.8, &x), (0.05, &e())]);
     let y = add(&[(1.5, &decided), (1.0, &u), (0.3, &e())]);
     let (_, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &decided)]);
     let told = effect.at(&named(&[("x", &[-1.0, 0.0, 1.0])])).unwrap();
-    assert!(told.standing.iter().all(|own| own.overlap < 0.3 && !own.supported()), "{:?}", told.standing);
+    assert!(told.standing.iter().all(|own| own.overlap < 0.3 && !own.is_supported()), "{:?}", told.standing);
     // In time: v follows a, and b follows v; y = a + 2 b + 1.5 v, v = 0.7 a + z.
     let z = e();
     let a = add(&[(0.6, &z), (1.0, &e())]);
@@ -396,7 +400,11 @@ fn landmarks_stand_for_rows() {
     let table = SingleTable { stages, treatments: names("x"), rows, outcome: y };
     let parameters = |landmarks: Option<usize>| StageParameters {
         regressions: vec![(Kernel::gaussian(&[1.5, 1.5]), 0.3)],
-        outcome: ProcessParameters { kernel: 2.0 * Kernel::gaussian(&[1.2]), noise: 0.4, level: 1.0 },
+        outcome: OutcomeGpParameters {
+            kernel: 2.0 * Kernel::gaussian(&[1.2]),
+            noise: 0.4,
+            intercept_variance: 1.0,
+        },
         adjustment: true,
         landmarks,
     };
@@ -417,7 +425,11 @@ fn a_row_is_worth_what_a_refit_says() {
     let column = |j: usize, n: usize| (0..n).map(|i| number(i, j)).collect::<Vec<f64>>();
     let parameters = StageParameters {
         regressions: vec![],
-        outcome: ProcessParameters { kernel: 1.4 * Kernel::gaussian(&[0.9, 1.1]), noise: 0.2, level: 0.5 },
+        outcome: OutcomeGpParameters {
+            kernel: 1.4 * Kernel::gaussian(&[0.9, 1.1]),
+            noise: 0.2,
+            intercept_variance: 0.5,
+        },
         adjustment: false,
         landmarks: None,
     };
@@ -431,14 +443,14 @@ fn a_row_is_worth_what_a_refit_says() {
     let new = named(&[("x", &[0.3]), ("z", &[-0.6])]);
     let at = named(&[("x", &[0.1, 0.8])]);
     let by = Matrix::from_row_major(1, 2, vec![1.0, -1.0]);
-    let worth = before.worth(&at, &by, 0, &new).unwrap()[(0, 0)];
+    let worth = before.variance_reduction_per_row(&at, &by, 0, &new).unwrap()[(0, 0)];
     // A refit with the row, averaged over the people of before.
     let more = |own: &[f64], value: f64| [own, &[value]].concat();
     let after = effect(named(&[("x", &more(&x, 0.3)), ("z", &more(&z, -0.6))]), more(&y, 5.0));
-    let people = Whom::members(named(&[("z", &z)]), &vec![1.0; n]).unwrap();
+    let people = TargetPopulation::members(named(&[("z", &z)]), &vec![1.0; n]).unwrap();
     let stop = AtomicBool::new(false);
     let variance = |effect: &Effect| {
-        let own = effect.of(&people, &stop).unwrap().at(&at).unwrap().covariance;
+        let own = effect.on_population(&people, &stop).unwrap().at(&at).unwrap().covariance;
         own[(0, 0)] + own[(1, 1)] - 2.0 * own[(0, 1)]
     };
     let lowered = variance(&before) - variance(&after);
@@ -457,7 +469,7 @@ fn tables_are_gathered_with_their_doubts() {
     let y: Vec<f64> = (0..n).map(|i| f64::from(u8::from(number(i, 4) > 0.0))).collect();
     let own = gathered(&found, &[("x", &x), ("y", &y), ("z", &z)]).unwrap();
     assert_eq!(own.studies.points.rows(), n - 1);
-    assert!(own.doubts.iter().any(|doubt| matches!(doubt, Doubt::Holes { rows: 1, of: 12, .. })));
+    assert!(own.doubts.iter().any(|doubt| matches!(doubt, Caveat::Holes { rows: 1, of: 12, .. })));
     let told: Vec<String> = own.doubts.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|text| text.contains("the probability of 1")), "{told:?}");
     let classes = ColumnKind::Categorical { levels: names("no yes") };
@@ -466,7 +478,7 @@ fn tables_are_gathered_with_their_doubts() {
         (Column::numeric("z"), z.clone()),
         (Column { name: "y".into(), kind: classes }, y.clone()),
     ];
-    let own = gather(&found, &[Measured { columns }]).unwrap();
+    let own = gather(&found, &[MeasuredColumns { columns }]).unwrap();
     assert!(own.doubts.iter().any(|doubt| doubt.to_string().contains("the probability of yes")));
     for (columns, words) in [
         (vec![("x", vec![1.0; n]), ("y", column(3)), ("z", z.clone())], "x is the same in all 12 rows"),
@@ -481,7 +493,7 @@ fn tables_are_gathered_with_their_doubts() {
         assert!(refused.contains(words), "{refused}");
     }
     let decided = gathered(&found, &[("x", &z), ("y", &column(3)), ("z", &z)]).unwrap();
-    assert!(decided.doubts.iter().any(|doubt| matches!(doubt, Doubt::Decided { .. })));
+    assert!(decided.doubts.iter().any(|doubt| matches!(doubt, Caveat::Decided { .. })));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use riesz::Error;
-use riesz::causal::{How, Identification, Query, Refusal, Strategy, identify};
+use riesz::causal::{How, Identification, IdentificationError, Query, Strategy, identify};
 
 use crate::causal_formula;
 use crate::causal_graph::{Net, Set, below, draw, name, names, number, subsets};
@@ -236,7 +236,10 @@ fn what_is_identified_comes_out_in_every_world() {
             Err(Error::Causal(refusal)) => {
                 let kind = format!("{refusal:?}").split(' ').next().unwrap().to_string();
                 *seen.entry(format!("{kind} {studies}")).or_default() += 1;
-                if studies == 2 && x.len() == 1 && !matches!(*refusal, Refusal::NotTransportable { .. }) {
+                if studies == 2
+                    && x.len() == 1
+                    && !matches!(*refusal, IdentificationError::NotTransportable { .. })
+                {
                     assert!(!some_way(&net, &x, y, &columns, &strategy), "{graph}\n{query:?}\n{refusal}");
                 }
                 continue;

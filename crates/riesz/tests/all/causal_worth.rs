@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use riesz::causal::{
-    Cause, Effect, Parameters, ProcessParameters, Route, Studies, Study, StudyParameters, Whom,
+    Effect, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
+    TargetPopulation, UncertaintyCause,
 };
 use riesz::{Column, Kernel, Matrix, Table};
 
@@ -28,8 +29,8 @@ fn own(others: bool) -> StudyParameters {
     StudyParameters { treatments: Kernel::gaussian(&[0.9]), others, ridge: 0.3, intercepting: None }
 }
 
-fn outcome() -> ProcessParameters {
-    ProcessParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: 0.2, level: 0.6 }
+fn outcome() -> OutcomeGpParameters {
+    OutcomeGpParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: 0.2, intercept_variance: 0.6 }
 }
 
 /// Of two studies, the first through its covariate or as it is seen, each with rows added.
@@ -46,7 +47,7 @@ fn two(others: bool, more: Option<(f64, f64)>, more_last: Option<f64>) -> Effect
         t.push(-0.4);
     }
     let z = named(&[("z", &z)]);
-    let route = if others { Route::BackDoor(z) } else { Route::Direct };
+    let route = if others { IdentificationRoute::BackDoor(z) } else { IdentificationRoute::Direct };
     let first =
         Study { treatments: named(&[("x", &x)]), route, mediators: named(&[("y", &y)]), shared: None };
     let studies = Studies { studies: vec![first], points: named(&[("y", &y2)]), outcome: t };
@@ -58,11 +59,11 @@ fn two(others: bool, more: Option<(f64, f64)>, more_last: Option<f64>) -> Effect
     }
     // On the same people, whoever is in the study.
     let people = normals(2, N);
-    let whom = Whom::Population(named(&[("z", &people)]), vec![1.0 / N as f64; N]);
-    effect.of(&whom, &STAY).unwrap()
+    let whom = TargetPopulation::Population(named(&[("z", &people)]), vec![1.0 / N as f64; N]);
+    effect.on_population(&whom, &STAY).unwrap()
 }
 
-fn part(effect: &Effect, x: &[f64], by: &[f64], cause: Cause) -> f64 {
+fn part(effect: &Effect, x: &[f64], by: &[f64], cause: UncertaintyCause) -> f64 {
     let told = effect.at(&named(&[("x", x)])).unwrap();
     let Some((_, part)) = told.causes.iter().find(|(own, _)| *own == cause) else { return 0.0 };
     (0..x.len())
@@ -74,7 +75,7 @@ fn part(effect: &Effect, x: &[f64], by: &[f64], cause: Cause) -> f64 {
 /// Of one sum.
 fn worth(effect: &Effect, x: &Table, by: &[f64], study: usize, rows: &Table) -> riesz::Result<Vec<f64>> {
     let by = Matrix::from_row_major(1, by.len(), by.to_vec());
-    Ok(effect.worth(x, &by, study, rows)?.row(0).to_vec())
+    Ok(effect.variance_reduction_per_row(x, &by, study, rows)?.row(0).to_vec())
 }
 
 #[test]
@@ -84,9 +85,9 @@ fn a_row_of_the_last_study_is_worth_what_a_refit_says() {
         for (x, by) in [(&[0.4][..], &[1.0][..]), (&[1.2, -0.6], &[1.0, -1.0])] {
             let rows = [-1.5, 0.2, 4.0];
             let worth = worth(&effect, &named(&[("x", x)]), by, 1, &named(&[("y", &rows)])).unwrap();
-            let before = part(&effect, x, by, Cause::Study(1));
+            let before = part(&effect, x, by, UncertaintyCause::Study(1));
             for (row, own) in rows.into_iter().zip(worth) {
-                let after = part(&two(others, None, Some(row)), x, by, Cause::Study(1));
+                let after = part(&two(others, None, Some(row)), x, by, UncertaintyCause::Study(1));
                 assert!((before - after - own).abs() < 1e-10 * before, "{row}: {own} {}", before - after);
             }
         }
@@ -102,9 +103,9 @@ fn a_row_of_the_first_study_is_worth_what_a_refit_says() {
             let rows = ([0.5, -1.0, 5.0], [0.1, 1.4, 0.0]);
             let asked = named(&[("x", &rows.0), ("z", &rows.1)]);
             let worth = worth(&effect, &named(&[("x", x)]), by, 0, &asked).unwrap();
-            let open = |own: &Effect, x: &[f64], by: &[f64]| part(own, x, by, Cause::Study(0));
+            let open = |own: &Effect, x: &[f64], by: &[f64]| part(own, x, by, UncertaintyCause::Study(0));
             let all = |own: &Effect, x: &[f64], by: &[f64]| {
-                part(own, x, by, Cause::Study(0)) + part(own, x, by, Cause::Interaction)
+                part(own, x, by, UncertaintyCause::Study(0)) + part(own, x, by, UncertaintyCause::Interaction)
             };
             for i in 0..3 {
                 let refit = two(others, Some((rows.0[i], rows.1[i])), None);
@@ -123,8 +124,12 @@ fn a_row_of_the_first_study_is_worth_what_a_refit_says() {
 fn three() -> (Studies, Parameters) {
     let (x, y, y2, v2) = (normals(1, N), normals(3, N), normals(6, N), normals(7, N));
     let (v3, t) = (normals(4, N), normals(5, N));
-    let direct =
-        |a: Table, b: Table| Study { treatments: a, route: Route::Direct, mediators: b, shared: None };
+    let direct = |a: Table, b: Table| Study {
+        treatments: a,
+        route: IdentificationRoute::Direct,
+        mediators: b,
+        shared: None,
+    };
     let studies = vec![
         direct(named(&[("x", &x)]), named(&[("y", &y)])),
         direct(named(&[("y", &y2)]), named(&[("v", &v2)])),
@@ -144,7 +149,7 @@ fn rows_further_down_a_chain_are_worth_what_reaches_them() {
     let (studies, parameters) = three();
     let effect = studies.effect(&parameters).unwrap();
     let x = named(&[("x", &[0.7])]);
-    let through = effect.through(&x).unwrap().remove(0).1;
+    let through = effect.as_mediator_sums(&x).unwrap().remove(0).1;
     let rows = [0.4, -1.2];
     let of_middle = worth(&effect, &x, &[1.0], 1, &named(&[("y", &rows)])).unwrap();
     let rest = Studies { studies: vec![studies.studies[1].clone()], ..studies.clone() };
@@ -153,7 +158,7 @@ fn rows_further_down_a_chain_are_worth_what_reaches_them() {
     let told = rest.at(&named(&[("y", &places)])).unwrap();
     let mut open = Matrix::zeros(places.len(), places.len());
     for (cause, part) in &told.causes {
-        if matches!(cause, Cause::Study(0) | Cause::Interaction) {
+        if matches!(cause, UncertaintyCause::Study(0) | UncertaintyCause::Interaction) {
             open.data_mut().iter_mut().zip(part.data()).for_each(|(all, own)| *all += own);
         }
     }
@@ -161,7 +166,7 @@ fn rows_further_down_a_chain_are_worth_what_reaches_them() {
     let far = rest.at(&named(&[("y", &[80.0])])).unwrap().causes;
     let scale: f64 = far
         .iter()
-        .filter(|(cause, _)| matches!(cause, Cause::Study(0) | Cause::Interaction))
+        .filter(|(cause, _)| matches!(cause, UncertaintyCause::Study(0) | UncertaintyCause::Interaction))
         .map(|(_, part)| part[(0, 0)])
         .sum();
     for (p, own) in of_middle.iter().enumerate() {
@@ -170,12 +175,12 @@ fn rows_further_down_a_chain_are_worth_what_reaches_them() {
         let expected = crossed * crossed / (open[(row, row)] + 0.3 * scale);
         assert!((own - expected).abs() < 1e-10 * expected.max(1e-3), "{own} {expected}");
     }
-    let before = part(&effect, &[0.7], &[1.0], Cause::Study(2));
+    let before = part(&effect, &[0.7], &[1.0], UncertaintyCause::Study(2));
     let worth = worth(&effect, &x, &[1.0], 2, &named(&[("v", &[0.9])])).unwrap();
     let mut more = studies.clone();
     more.points = more.points.stack(&named(&[("v", &[0.9])])).unwrap();
     more.outcome.push(1.0);
-    let after = part(&more.effect(&parameters).unwrap(), &[0.7], &[1.0], Cause::Study(2));
+    let after = part(&more.effect(&parameters).unwrap(), &[0.7], &[1.0], UncertaintyCause::Study(2));
     assert!((before - after - worth[0]).abs() < 1e-10 * before, "{} {}", worth[0], before - after);
 }
 
@@ -184,7 +189,7 @@ fn effects_are_sums_over_mediators() {
     let (studies, parameters) = three();
     for effect in [two(false, None, None), two(true, None, None), studies.effect(&parameters).unwrap()] {
         let x = named(&[("x", &[-0.3, 1.1])]);
-        let (weight, through) = effect.through(&x).unwrap().remove(0);
+        let (weight, through) = effect.as_mediator_sums(&x).unwrap().remove(0);
         assert_eq!(weight, 1.0);
         let told = effect.at(&x).unwrap();
         let f = through.outcome.predict(&through.mediators).unwrap();
@@ -193,7 +198,7 @@ fn effects_are_sums_over_mediators() {
             let row = through.weights.row(q);
             let sum: f64 = row.iter().enumerate().map(|(i, w)| w * (f[(i, 0)] - constant)).sum();
             assert!((constant + sum - told.mean[q]).abs() < 1e-12);
-            assert!((row.iter().sum::<f64>() - told.standing[q].mass).abs() < 1e-12);
+            assert!((row.iter().sum::<f64>() - told.standing[q].weight_sum).abs() < 1e-12);
         }
     }
 }

@@ -2,7 +2,8 @@
 //! and what must not matter.
 
 use riesz::preference::clusters::{
-    Clusterer, Clusters, Count, KMeans, Method, adjusted_rand, embedding, renumbered, singular_vectors,
+    ClusterCount, Clusterer, ClusteringMethod, Clusters, KMeans, adjusted_rand, renumbered, singular_vectors,
+    spectral_embedding,
 };
 use riesz::preference::{Duels, PreferenceProcess};
 use riesz::{Kernel, Matrix, Table};
@@ -103,7 +104,7 @@ fn blocks_are_pairs_of_singular_values() {
     // Blocks of a graph are points of spectral clustering.
     let mut size = g.clone();
     size.data_mut().iter_mut().for_each(|v| *v = v.abs());
-    assert_eq!(KMeans::of(&embedding(&size, 3).unwrap(), 3, 20, 0).labels, renumbered(&cluster));
+    assert_eq!(KMeans::of(&spectral_embedding(&size, 3).unwrap(), 3, 20, 0).labels, renumbered(&cluster));
 }
 
 /// Rankings in clusters of items, coins between them; covariates tell clusters apart by so much.
@@ -140,9 +141,9 @@ pub fn simulated(
     (Table::from_rows(&rows).unwrap(), duels, labels)
 }
 
-fn clusterer(method: Method, count: Count) -> Clusterer {
+fn clusterer(method: ClusteringMethod, count: ClusterCount) -> Clusterer {
     let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.5, 1.5]));
-    (process.tune, process.prior.utility, process.prior.generalised) = (false, 6.0, 6.0);
+    (process.tune, process.prior.utility_variance, process.prior.generalised_variance) = (false, 6.0, 6.0);
     Clusterer { method, count, ..Clusterer::new(process, 3) }
 }
 
@@ -150,7 +151,7 @@ fn clusterer(method: Method, count: Count) -> Clusterer {
 fn mixtures_find_known_clusters_and_their_number() {
     for (clusters, covariates) in [(1, true), (2, true), (2, false)] {
         let (items, duels, truth) = simulated(clusters, 24, 0.9, 0.8, 5);
-        let found = clusterer(Method::Mixture { covariates, starts: 8 }, Count::UpTo(3));
+        let found = clusterer(ClusteringMethod::Mixture { covariates, starts: 8 }, ClusterCount::UpTo(3));
         let found = Clusterer { subsamples: 2, ..found }.fit(&items, &duels).unwrap();
         assert_eq!(found.count, clusters, "{:?}", found.bounds);
         assert!(adjusted_rand(&found.labels, &truth) > 0.8, "{:?}", found.labels);
@@ -170,8 +171,9 @@ fn mixtures_find_known_clusters_and_their_number() {
 #[test]
 fn tuning_raises_the_bound() {
     let (items, duels, _) = simulated(2, 20, 0.9, 0.8, 11);
-    let mut given = clusterer(Method::Mixture { covariates: true, starts: 2 }, Count::Fixed(2));
-    given.process.prior.utility = 0.05;
+    let mut given =
+        clusterer(ClusteringMethod::Mixture { covariates: true, starts: 2 }, ClusterCount::Fixed(2));
+    given.process.prior.utility_variance = 0.05;
     let before = given.fit(&items, &duels).unwrap();
     given.process.tune = true;
     let after = given.fit(&items, &duels).unwrap();
@@ -189,15 +191,15 @@ fn what_means_nothing_changes_no_cluster() {
     let won: Vec<f64> = duels.outcome().iter().map(|s| 1.0 - s).collect();
     let other = Duels::new(20, &left, &right, &won, Some(duels.weight())).unwrap();
     let methods = [
-        (Method::Mixture { covariates: true, starts: 0 }, 0.8),
-        (Method::Spectral, 0.5),
-        (Method::Covariates, 0.5),
-        (Method::Generalised, -1.0),
-        (Method::Comparisons, -1.0),
-        (Method::Abstaining { threshold: 0.1 }, -1.0),
+        (ClusteringMethod::Mixture { covariates: true, starts: 0 }, 0.8),
+        (ClusteringMethod::Spectral, 0.5),
+        (ClusteringMethod::Covariates, 0.5),
+        (ClusteringMethod::Generalised, -1.0),
+        (ClusteringMethod::Comparisons, -1.0),
+        (ClusteringMethod::Abstaining { threshold: 0.1 }, -1.0),
     ];
     for (method, agreement) in methods {
-        let by = clusterer(method, Count::Fixed(2));
+        let by = clusterer(method, ClusterCount::Fixed(2));
         let of = |items: &Table, duels: &Duels, threads: usize| -> Clusters {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| by.fit(items, duels).unwrap())
@@ -226,12 +228,12 @@ fn what_cannot_be_is_refused() {
         let error = by.fit(&items, &duels).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    says(clusterer(Method::Spectral, Count::UpTo(3)), "only the mixture");
-    says(clusterer(Method::Covariates, Count::Fixed(9)), "from 1 to the number of items, 8");
-    says(clusterer(Method::Generalised, Count::Fixed(0)), "from 1");
-    says(clusterer(Method::Generalised, Count::Fixed(5)), "two singular vectors");
-    says(clusterer(Method::Abstaining { threshold: 0.5 }, Count::Fixed(2)), "less than 0.5");
-    let stopped = clusterer(Method::Covariates, Count::Fixed(2));
+    says(clusterer(ClusteringMethod::Spectral, ClusterCount::UpTo(3)), "only the mixture");
+    says(clusterer(ClusteringMethod::Covariates, ClusterCount::Fixed(9)), "from 1 to the number of items, 8");
+    says(clusterer(ClusteringMethod::Generalised, ClusterCount::Fixed(0)), "from 1");
+    says(clusterer(ClusteringMethod::Generalised, ClusterCount::Fixed(5)), "two singular vectors");
+    says(clusterer(ClusteringMethod::Abstaining { threshold: 0.5 }, ClusterCount::Fixed(2)), "less than 0.5");
+    let stopped = clusterer(ClusteringMethod::Covariates, ClusterCount::Fixed(2));
     stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(stopped.fit(&items, &duels), Err(riesz::Error::Interrupted));
 }

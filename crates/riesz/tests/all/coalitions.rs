@@ -1,10 +1,10 @@
 //! Values by coalitions: against enumeration, and their standard errors against how far they are off.
 
 use proptest::prelude::*;
-use riesz::attribution::coalitions::{
-    Budget, Coalition, CoalitionGame, Noise, Regression, Valued, solve, solve_from,
-};
 use riesz::attribution::enumeration::shapley;
+use riesz::attribution::sampled_shapley::{
+    Budget, Coalition, CoalitionGame, CoalitionRegression, CoalitionValues, SamplingNoise, solve, solve_from,
+};
 use riesz::{Error, Matrix, Result};
 
 /// `games` functions of a coalition, and how many were asked for.
@@ -22,12 +22,12 @@ impl<F: Fn(&[bool], usize) -> f64> CoalitionGame for Asked<F> {
         self.players
     }
 
-    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+    fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2]> {
         let end = |on| (0..self.games).map(|g| (self.function)(&vec![on; self.players], g)).collect();
         Ok([end(false), end(true)])
     }
 
-    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues> {
         self.evaluations += coalitions.len();
         let of = |s: &Coalition| (0..self.games).map(|g| (self.function)(s.present(), g)).collect::<Vec<_>>();
         let data = coalitions.iter().flat_map(of).collect();
@@ -113,11 +113,11 @@ impl CoalitionGame for Noisy {
         self.players
     }
 
-    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+    fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2]> {
         Ok([false, true].map(|on| vec![game(&vec![on; self.players], 0)]))
     }
 
-    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues> {
         // Uniform on [-√3 s, √3 s]: variance s².
         let noise = |s: &Coalition| {
             let code = s
@@ -130,12 +130,12 @@ impl CoalitionGame for Noisy {
         };
         let values = coalitions.iter().map(|s| game(s.present(), 0) + noise(s)).collect();
         let n = coalitions.len();
-        let noise = Noise {
+        let noise = SamplingNoise {
             variance: Matrix::from_row_major(n, 1, vec![1.0; n]),
             draws: 1000,
-            ends: [vec![-60.0], vec![60.0]],
+            empty_and_grand_values: [vec![-60.0], vec![60.0]],
         };
-        Ok(Valued { values: Matrix::from_row_major(n, 1, values), noise: Some(noise) })
+        Ok(CoalitionValues { values: Matrix::from_row_major(n, 1, values), noise: Some(noise) })
     }
 }
 
@@ -160,7 +160,7 @@ fn noise_of_the_values_themselves_counts() {
 #[test]
 fn a_sample_grows_into_the_whole() {
     let mut game = asked(9, 2, game);
-    let mut regression = Regression::new(&mut game, 4).unwrap();
+    let mut regression = CoalitionRegression::new(&mut game, 4).unwrap();
     assert!(regression.solution().is_err());
     let mut last = f64::INFINITY;
     for coalitions in [60, 200, 400, 505, 510] {
@@ -174,7 +174,7 @@ fn a_sample_grows_into_the_whole() {
         // What is already drawn stays, so the grown sample may only be larger.
         assert!(found.coalitions >= fresh.coalitions);
     }
-    assert!(regression.whole() && last == 0.0 && game.evaluations == 510);
+    assert!(regression.is_exhaustive() && last == 0.0 && game.evaluations == 510);
 }
 
 #[test]
@@ -202,7 +202,7 @@ proptest! {
     fn additive_games_and_efficiency(players in 2_usize..40, seed: u64) {
         let worth = |j: usize| ((j * 37 + 11) % 17) as f64 - 8.0;
         let additive = |s: &[bool], _: usize| (0..s.len()).filter(|&j| s[j]).map(worth).sum::<f64>() + 3.0;
-        let coalitions = Regression::smallest(players) + 30;
+        let coalitions = CoalitionRegression::smallest(players) + 30;
         let found = solve(&mut asked(players, 1, additive), Budget { coalitions, std_error: None, seed }).unwrap();
         prop_assert!(found.coalitions <= coalitions, "{} of {}", found.coalitions, coalitions);
         for j in 0..players {
@@ -210,7 +210,7 @@ proptest! {
         }
         let found = solve(&mut asked(players, 2, game), Budget { coalitions, std_error: None, seed }).unwrap();
         for g in 0..2 {
-            let gap = found.ends[1][g] - found.ends[0][g] - found.values.row(g).iter().sum::<f64>();
+            let gap = found.empty_and_grand_values[1][g] - found.empty_and_grand_values[0][g] - found.values.row(g).iter().sum::<f64>();
             prop_assert!(gap.abs() < 1e-11, "{}", gap);
         }
     }

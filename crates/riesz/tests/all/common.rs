@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
-use riesz::{Background, Expansion, Game, Groups, Kernel, Matrix, Question, Table};
+use riesz::{Background, Game, Kernel, KernelExpansion, Matrix, Players, Question, Table};
 use serde_json::Value;
 
 /// A number in [-1.5, 1.5], of no pattern.
@@ -19,14 +19,14 @@ pub fn table(from: usize, n: usize, d: usize) -> Table {
 }
 
 /// What `game` asks about these players.
-pub fn about(game: &Game, groups: &Groups) -> Question {
+pub fn about(game: &Game, groups: &Players) -> Question {
     Question::from(game.clone()).with_players(Some(groups.clone()))
 }
 
 /// A model of two outputs over the first `n` rows.
-pub fn model(kernel: Kernel, n: usize, d: usize) -> Expansion {
+pub fn model(kernel: Kernel, n: usize, d: usize) -> KernelExpansion {
     let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|t| number(t, 5)).collect());
-    Expansion::new(kernel, table(0, n, d), coef, vec![0.3, -2.0]).unwrap()
+    KernelExpansion::new(kernel, table(0, n, d), coef, vec![0.3, -2.0]).unwrap()
 }
 
 /// A stationary factor of one column.
@@ -85,7 +85,7 @@ pub type Terms = Vec<(f64, Vec<(usize, Kernel)>)>;
 /// predictions at hybrid rows, which know nothing of products, or by the one-column kernels `terms` that the
 /// model's kernel is made of.
 pub fn value(
-    model: &Expansion,
+    model: &KernelExpansion,
     terms: &Terms,
     game: &Game,
     x: &[f64],
@@ -114,8 +114,8 @@ pub fn value(
         return reference.iter().map(|(w, b)| w * at(b)).sum();
     }
     let mut sum = model.intercept[output];
-    for i in 0..model.points.rows() {
-        let point = model.points.row(i);
+    for i in 0..model.support_points.rows() {
+        let point = model.support_points.row(i);
         for (scale, factors) in terms {
             let mut product = scale * model.coef[(i, output)];
             for (columns, &here) in players.iter().zip(s) {

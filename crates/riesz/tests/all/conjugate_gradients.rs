@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use riesz::attribution::coalitions::{Budget, Sample};
+use riesz::attribution::sampled_shapley::{Budget, SampleState};
 use riesz::kernel::{Linear, Profile, Stationary};
 use riesz::{
-    Approximation, Background, Conditioning, ConjugateGradients, Error, Exactness, Expansion, Explainer,
-    Explanation, Game, Groups, Kernel, Question, Table,
+    Approximation, Background, Conditioning, ConjugateGradients, Error, Exactness, Explainer, Explanation,
+    Game, Kernel, KernelExpansion, Players, Question, Table,
 };
 
 use crate::common::{model, table, with_threads};
@@ -22,10 +22,10 @@ fn gradients(tolerance: f64, landmarks: usize) -> ConjugateGradients {
 }
 
 struct Setting<'a> {
-    model: &'a Expansion,
+    model: &'a KernelExpansion,
     reference: Background,
     conditioning: Conditioning,
-    groups: Option<Groups>,
+    groups: Option<Players>,
 }
 
 impl Setting<'_> {
@@ -91,7 +91,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
         ("no factors", matern.into(), given, table(50, 300, d), None),
     ] {
         let model = model(kernel, 290, d);
-        for groups in [None, Some(Groups::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
+        for groups in [None, Some(Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
             for (ridge, centred, tolerance, landmarks) in
                 [(1e-3, true, 1e-6, 50), (1e-2, false, 1e-10, 0), (1e-2, true, 0.3, 5)]
             {
@@ -141,7 +141,7 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
         let all = |approximation| {
             let explainer = setting.explainer(approximation).unwrap();
             let functionals = explainer.functionals(&rows, &[2]).unwrap().remove(0);
-            let found = explainer.explain_from(&rows, budget, &mut Sample::default()).unwrap();
+            let found = explainer.explain_from(&rows, budget, &mut SampleState::default()).unwrap();
             (functionals, found)
         };
         let (whole, sampled) = all(Approximation::Exact);
@@ -213,10 +213,10 @@ fn what_is_wrong_is_said() {
     let approximation = Approximation::ConjugateGradients(gradients(1e-6, 10));
     let conditional = Conditioning { approximation, ..setting.conditioning.clone() }.into();
     let game = Game::Observational { reference: setting.reference.clone(), conditional };
-    let explainer = Explainer::until(&model, game.clone(), stop.clone()).unwrap();
+    let explainer = Explainer::new_with_control(&model, game.clone(), stop.clone()).unwrap();
     stop.store(true, Ordering::Relaxed);
     assert_eq!(explainer.explain(&rows).unwrap_err(), Error::Interrupted);
-    assert_eq!(Explainer::until(&model, game, stop).err(), Some(Error::Interrupted));
+    assert_eq!(Explainer::new_with_control(&model, game, stop).err(), Some(Error::Interrupted));
 }
 
 /// Rows that are alike, far from everything, or explained twice; weights that are nearly nothing.
@@ -230,7 +230,10 @@ fn the_bound_holds_at_the_edges() {
     for weights in [None, tiny] {
         let setting = Setting {
             model: &model,
-            reference: Background { rows: model.points.stack(&model.points).unwrap(), weights },
+            reference: Background {
+                rows: model.support_points.stack(&model.support_points).unwrap(),
+                weights,
+            },
             conditioning: Conditioning::with_ridge(1e-4),
             groups: None,
         };

@@ -1,12 +1,12 @@
 //! Covariances of values under a posterior against those of sums over all coalitions, which know nothing of
 //! products.
 
-use riesz::explanation::Source;
+use riesz::explanation::UncertaintySource;
 use riesz::fit::GaussianProcess;
 use riesz::index::Interaction;
 use riesz::kernel::{Categorical, Linear, Profile};
 use riesz::linalg::Sparse;
-use riesz::{Background, Explainer, Game, Groups, Index, Kernel, Matrix, Question, Table};
+use riesz::{Background, Explainer, Game, Kernel, Matrix, Players, Question, Table, ValueIndex};
 
 use crate::common::{Stream, stationary};
 
@@ -58,14 +58,14 @@ fn coalitions(game: &Game, row: &Table, players: &[Vec<usize>]) -> Sums {
 }
 
 /// The chance that just these so many others of p players are there, before the player whose value it is.
-fn share(index: Index, others: usize, p: usize) -> f64 {
+fn share(index: ValueIndex, others: usize, p: usize) -> f64 {
     let product = |from: f64, count: usize| (0..count).map(|i| from + i as f64).product::<f64>();
     let left = p - 1 - others;
     match index {
-        Index::Shapley => product(1.0, others) * product(1.0, left) / product(1.0, p),
-        Index::Banzhaf { chance } => chance.powi(others as i32) * (1.0 - chance).powi(left as i32),
+        ValueIndex::Shapley => product(1.0, others) * product(1.0, left) / product(1.0, p),
+        ValueIndex::Banzhaf { chance } => chance.powi(others as i32) * (1.0 - chance).powi(left as i32),
         // The mean of t^others (1 - t)^left under Beta's distribution.
-        Index::BetaShapley { alpha, beta } => {
+        ValueIndex::BetaShapley { alpha, beta } => {
             product(beta, others) * product(alpha, left) / product(alpha + beta, p - 1)
         }
         other => panic!("{other}"),
@@ -73,7 +73,7 @@ fn share(index: Index, others: usize, p: usize) -> f64 {
 }
 
 /// Of each player's value in each row.
-fn sums(game: &Game, index: Index, rows: &Table, players: &[Vec<usize>]) -> Sums {
+fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) -> Sums {
     let p = players.len();
     let (mut mixtures, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
     for r in 0..rows.rows() {
@@ -121,8 +121,8 @@ fn covariances_are_those_of_sums_over_coalitions() {
         let background = Background { rows: s.normals_and_levels(3, 4), weights: Some(vec![0.5, 1.5, 1.0]) };
         let names: Vec<String> = x.columns().iter().map(|c| c.name.clone()).collect();
         let pair =
-            Groups::named(x.columns(), &[("both".to_string(), vec![names[1].clone(), names[2].clone()])]);
-        for groups in [Groups::singletons(x.columns()), pair.unwrap()] {
+            Players::named(x.columns(), &[("both".to_string(), vec![names[1].clone(), names[2].clone()])]);
+        for groups in [Players::singletons(x.columns()), pair.unwrap()] {
             let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
             for game in [
                 Game::Baseline { point: background.rows.select_rows(&[1]) },
@@ -132,24 +132,28 @@ fn covariances_are_those_of_sums_over_coalitions() {
                 let question = Question::from(game.clone()).with_players(Some(groups.clone()));
                 let posterior = fit.posterior();
                 for index in [
-                    Index::Banzhaf { chance: 0.3 },
-                    Index::Banzhaf { chance: 1.0 },
-                    Index::BetaShapley { alpha: 4.0, beta: 1.5 },
+                    ValueIndex::Banzhaf { chance: 0.3 },
+                    ValueIndex::Banzhaf { chance: 1.0 },
+                    ValueIndex::BetaShapley { alpha: 4.0, beta: 1.5 },
                 ] {
                     let explainer = Explainer::new(&fit.model, question.clone().with_index(index)).unwrap();
                     let found = explainer.posterior_functionals(&rows).unwrap();
                     let (mixtures, weights) = sums(&game, index, &rows, &players);
                     let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
-                    let truth = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
-                    close(&found.prior, &truth.prior, &format!("{index} {}", game.name()));
+                    let truth = posterior
+                        .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
+                        .unwrap();
+                    close(&found.prior_scale, &truth.prior_scale, &format!("{index} {}", game.name()));
                     close(&found.columns, &truth.columns, &format!("{index} {}", game.name()));
                 }
                 let explainer = Explainer::new(&fit.model, question).unwrap();
                 let found = explainer.posterior_functionals(&rows).unwrap();
-                let (mixtures, weights) = sums(&game, Index::Shapley, &rows, &players);
+                let (mixtures, weights) = sums(&game, ValueIndex::Shapley, &rows, &players);
                 let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
-                let truth = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
-                close(&found.prior, &truth.prior, game.name());
+                let truth = posterior
+                    .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
+                    .unwrap();
+                close(&found.prior_scale, &truth.prior_scale, game.name());
                 close(&found.columns, &truth.columns, game.name());
                 for (a, b) in posterior.covariance(&found).iter().zip(posterior.covariance(&truth)) {
                     close(a, &b, game.name());
@@ -183,8 +187,9 @@ fn covariances_of_many_players_sum_up() {
     all.extend((0..11).map(|b| background.row(b)));
     let weights = (0..2).map(|r| std::iter::once((r, 1.0)).chain((0..11).map(|b| (2 + b, -1.0 / 11.0))));
     let weights = Sparse::from_columns(13, weights.map(|w| w.collect::<Vec<_>>())).unwrap();
-    let truth =
-        &posterior.covariance(&posterior.sums(&Table::from_rows(&all).unwrap(), &weights).unwrap())[0];
+    let truth = &posterior
+        .covariance(&posterior.weighted_sum_functionals(&Table::from_rows(&all).unwrap(), &weights).unwrap())
+        [0];
     for (r, q) in [(0, 0), (0, 1), (1, 1)] {
         let pairs = (0..d).flat_map(|j| (0..d).map(move |l| (r * d + j, q * d + l)));
         let sum: f64 = pairs.map(|at| covariance[at]).sum();
@@ -203,7 +208,7 @@ fn what_has_no_covariance_is_refused() {
     };
     assert!(ask(Game::Functional.into()).contains("takes a background or a baseline"));
     let point = Game::Baseline { point: x.select_rows(&[0]) };
-    let pairs = Index::Interaction { kind: Interaction::Sii, order: 2 };
+    let pairs = ValueIndex::Interaction { kind: Interaction::Sii, order: 2 };
     assert!(ask(Question::from(point).with_index(pairs)).contains("Beta-Shapley"));
 }
 
@@ -224,7 +229,7 @@ fn explanations_say_how_sure_they_are() {
     let explainer = ask(question.clone().with_covariance());
     let found = explainer.explain(&rows).unwrap();
     found.validate().unwrap();
-    assert_eq!(found.uncertainty.as_ref().unwrap().source, Some(Source::Posterior));
+    assert_eq!(found.uncertainty.as_ref().unwrap().source, Some(UncertaintySource::Posterior));
     let few = [0, 68];
     let joint = explainer.posterior_functionals(&rows.select_rows(&few)).unwrap();
     for (o, truth) in fit.posterior().covariance(&joint).iter().enumerate() {
@@ -263,7 +268,7 @@ fn without_a_posterior_there_is_no_telling() {
         )
     };
     assert!(refused(Question::from(Game::Functional).with_covariance()).contains("takes a background"));
-    let pairs = Index::Interaction { kind: Interaction::Sii, order: 2 };
+    let pairs = ValueIndex::Interaction { kind: Interaction::Sii, order: 2 };
     assert!(refused(question.with_index(pairs)).contains("Beta-Shapley"));
 }
 
@@ -283,8 +288,8 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
     let posterior = fit.posterior();
     let background = Background { rows: s.normals(2, 4), weights: Some(vec![0.5, 1.5]) };
     let names: Vec<String> = x.columns().iter().map(|c| c.name.clone()).collect();
-    let pair = Groups::named(x.columns(), &[("both".to_string(), vec![names[1].clone(), names[3].clone()])]);
-    for groups in [Groups::singletons(x.columns()), pair.unwrap()] {
+    let pair = Players::named(x.columns(), &[("both".to_string(), vec![names[1].clone(), names[3].clone()])]);
+    for groups in [Players::singletons(x.columns()), pair.unwrap()] {
         let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
         let p = players.len();
         for game in [
@@ -314,7 +319,9 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
                 // inclusion, v of all coalitions.
                 let (mixtures, weights) = coalitions(&game, &rows.select_rows(&[r]), &players);
                 let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
-                let sums = posterior.sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
+                let sums = posterior
+                    .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
+                    .unwrap();
                 for (o, covariance) in posterior.covariance(&sums).iter().enumerate() {
                     let v: Vec<f64> = (0..1 << p).map(|mask: usize| covariance[(mask, mask)]).collect();
                     let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();

@@ -3,15 +3,15 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
-use riesz::discrepancy::selection::{Method, rank};
+use riesz::discrepancy::feature_ranking::{Method, rank};
 use riesz::discrepancy::{
-    Attribute, Factors, IndependenceTest, MmdEstimator, Null, TestResult, TestSettings, TwoSampleTest,
-    default_kernel, lengthscale_grid, residuals, witness,
+    AttributionRequest, FactorKind, IndependenceTest, MmdEstimator, Null, TestResult, TestSettings,
+    TwoSampleTest, default_kernel, lengthscale_grid, residuals, witness,
 };
 use riesz::fit::KernelRidge;
-use riesz::fit::selection::default_ridges;
+use riesz::fit::cross_validation::default_ridges;
 use riesz::kernel::{Categorical, Linear, Profile, Stationary};
-use riesz::{Column, ColumnKind, Error, Groups, Kernel, Matrix, Table};
+use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Players, Table};
 
 use crate::common::{Stream, Terms, stationary, with_threads};
 
@@ -138,7 +138,7 @@ pub fn settings(permutations: usize, seed: u64) -> TestSettings {
 
 /// Of the kernel as it is.
 fn published(permutations: usize, seed: u64) -> TestSettings {
-    TestSettings { factors: Factors::Product, ..settings(permutations, seed) }
+    TestSettings { factors: FactorKind::Product, ..settings(permutations, seed) }
 }
 
 fn check(found: &TestResult, truth: impl Fn(&[bool]) -> f64) {
@@ -164,11 +164,11 @@ pub fn drawn(
     d: usize,
     [n, m]: [usize; 2],
     count: usize,
-) -> (Table, Table, Terms, Option<Groups>, Groups) {
+) -> (Table, Table, Terms, Option<Players>, Players) {
     let mut s = Stream(seed);
     let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
-    let groups = (d > 2).then(|| Groups::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
-    let players = groups.clone().unwrap_or_else(|| Groups::singletons(x.columns()));
+    let groups = (d > 2).then(|| Players::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
+    let players = groups.clone().unwrap_or_else(|| Players::singletons(x.columns()));
     (x, z, own, groups, players)
 }
 
@@ -181,7 +181,7 @@ proptest! {
     ) {
         let (x, z, own, groups, players) = drawn(seed, d, [n, m], count);
         let estimator = ESTIMATORS[which];
-        let settings = TestSettings { groups, attribute: Attribute::Values, ..published(0, 0) };
+        let settings = TestSettings { groups, attribute: AttributionRequest::Values, ..published(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings };
         let found = test.run(&x, &z).unwrap();
         prop_assert!(found.pvalue.is_none());
@@ -201,7 +201,7 @@ proptest! {
             kernels: vec![kernel(&own)],
             target_kernel: Some(kernel(&target)),
             unbiased,
-            settings: TestSettings { attribute: Attribute::Values, ..published(0, 0) },
+            settings: TestSettings { attribute: AttributionRequest::Values, ..published(0, 0) },
             ..IndependenceTest::default()
         };
         let l = matrix(&rows(&y), &|u, v| value(&target, u, v, |_| true));
@@ -220,7 +220,7 @@ fn large_samples_follow_the_definition() {
     for estimator in
         [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(50)]
     {
-        let settings = TestSettings { attribute: Attribute::Values, ..published(0, 0) };
+        let settings = TestSettings { attribute: AttributionRequest::Values, ..published(0, 0) };
         let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings }.run(&x, &z).unwrap();
         check(&found, |coalition| {
             mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, |j| coalition[j]))
@@ -235,7 +235,8 @@ fn interactions_follow_the_definition() {
     for (seed, d) in [(1, 2), (2, 4), (3, 6)] {
         let mut s = Stream(seed);
         let (x, z, own) = (s.normals_and_levels(9, d), s.normals_and_levels(11, d), terms(2, d, &mut s));
-        let settings = TestSettings { attribute: Attribute::Values, interactions: true, ..published(0, 0) };
+        let settings =
+            TestSettings { attribute: AttributionRequest::Values, interactions: true, ..published(0, 0) };
         let test = TwoSampleTest { kernels: vec![kernel(&own)], settings, ..TwoSampleTest::default() };
         let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
         let game = |mask: usize| {
@@ -297,7 +298,7 @@ fn two_sample_tests_keep_their_level() {
         level(RUNS, false, |seed| {
             let mut s = Stream(seed);
             let (x, z) = (s.normals(20, 2), s.normals(20, 2));
-            let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
+            let settings = TestSettings { attribute: AttributionRequest::Nothing, ..settings(99, seed) };
             TwoSampleTest { estimator, settings, ..TwoSampleTest::default() }
                 .run(&x, &z)
                 .unwrap()
@@ -313,7 +314,7 @@ fn an_aggregated_test_keeps_its_level() {
         let mut s = Stream(seed);
         let (x, z) = (s.normals(20, 2), s.normals(25, 2));
         let kernels = lengthscale_grid(&Kernel::gaussian(&[1.0, 1.0]), &[0.2, 0.5, 1.0, 3.0]);
-        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        let settings = TestSettings { attribute: AttributionRequest::Nothing, ..settings(99, seed) };
         TwoSampleTest { kernels, settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap().pvalue.unwrap()
     });
 }
@@ -324,7 +325,7 @@ fn independence_tests_keep_their_level() {
         level(RUNS, false, |seed| {
             let mut s = Stream(seed);
             let (x, y) = (s.normals(25, 2), s.normals(25, 1));
-            let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
+            let settings = TestSettings { attribute: AttributionRequest::Nothing, ..settings(99, seed) };
             let test = IndependenceTest { unbiased, settings, ..IndependenceTest::default() };
             test.run(&x, &y).unwrap().pvalue.unwrap()
         });
@@ -385,7 +386,7 @@ fn the_wild_bootstrap_bears_dependence_in_time() {
     let p = |null: Null, seed: u64| {
         let mut s = Stream(seed);
         let (x, y) = (autoregressive(150, 0.8, &mut s), autoregressive(150, 0.8, &mut s));
-        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(199, seed) };
+        let settings = TestSettings { attribute: AttributionRequest::Nothing, ..settings(199, seed) };
         IndependenceTest { null, settings, ..IndependenceTest::default() }
             .run(&x, &y)
             .unwrap()
@@ -438,7 +439,7 @@ fn power_is_that_of_a_plain_permutation_test() {
         let (x, shifted) = (s.normals(20, 2), s.normals(20, 2));
         let z =
             Table::from_rows(&rows(&shifted).iter().map(|r| [r[0] + 0.8, r[1]]).collect::<Vec<_>>()).unwrap();
-        let settings = TestSettings { attribute: Attribute::Nothing, ..published(99, seed) };
+        let settings = TestSettings { attribute: AttributionRequest::Nothing, ..published(99, seed) };
         let test = TwoSampleTest { kernels: vec![kernel.clone()], settings, ..TwoSampleTest::default() };
         ours += usize::from(test.run(&x, &z).unwrap().pvalue.unwrap() <= 0.05);
         theirs += usize::from(plain(&rows(&x), &rows(&z), &kernel, &mut s) <= 0.05);
@@ -655,7 +656,7 @@ fn bad_input_is_named() {
     .into();
     let tied = TwoSampleTest { kernels: vec![joint], ..TwoSampleTest::default() };
     assert!(matches!(tied.run(&x, &x), Err(Error::NotProduct { .. })));
-    let settings = TestSettings { attribute: Attribute::Nothing, ..TestSettings::default() };
+    let settings = TestSettings { attribute: AttributionRequest::Nothing, ..TestSettings::default() };
     assert_eq!(TwoSampleTest { settings, ..tied }.run(&x, &x).unwrap().attributions, None);
 
     // A product of 600 linear factors, a million each: out of range.
@@ -690,7 +691,7 @@ fn relevant(n: usize, seed: u64) -> (Table, Table) {
 fn every_method_finds_the_relevant_features() {
     let (x, y) = relevant(400, 1);
     for method in [Method::Shapley, Method::Backward, Method::Lasso] {
-        let found = rank(&x, &y, method, Factors::Orthogonal, None, None, 3).unwrap();
+        let found = rank(&x, &y, method, FactorKind::Orthogonal, None, None, 3).unwrap();
         let mut best = found.order[..3].to_vec();
         best.sort_unstable();
         assert_eq!(best, [1, 3, 4], "{method:?} {found:?}");
@@ -699,7 +700,7 @@ fn every_method_finds_the_relevant_features() {
         assert_eq!(all, (0..8).collect::<Vec<_>>());
     }
     assert!(matches!(
-        rank(&x, &y, Method::Lasso, Factors::Orthogonal, Some(&Kernel::gaussian(&[1.0; 8])), None, 3),
+        rank(&x, &y, Method::Lasso, FactorKind::Orthogonal, Some(&Kernel::gaussian(&[1.0; 8])), None, 3),
         Err(Error::Parameter { .. })
     ));
 }
@@ -712,7 +713,7 @@ fn backward_elimination_follows_its_definition() {
     let mut left: Vec<usize> = (0..8).collect();
     let mut gone = Vec::new();
     let columns = |list: &[usize]| -> Table {
-        x.conform(&list.iter().map(|&j| x.columns()[j].clone()).collect::<Vec<_>>()).unwrap()
+        x.align_to(&list.iter().map(|&j| x.columns()[j].clone()).collect::<Vec<_>>()).unwrap()
     };
     while left.len() > 1 {
         // The kernel of all that are left, without one factor.
@@ -741,7 +742,7 @@ fn backward_elimination_follows_its_definition() {
     }
     gone.push(left[0]);
     gone.reverse();
-    assert_eq!(rank(&x, &y, Method::Backward, Factors::Orthogonal, None, None, 3).unwrap().order, gone);
+    assert_eq!(rank(&x, &y, Method::Backward, FactorKind::Orthogonal, None, None, 3).unwrap().order, gone);
 }
 
 /// The coefficients satisfy the conditions of optimality of HSIC-Lasso, computed from whole gram matrices.
@@ -761,9 +762,9 @@ fn the_lasso_is_optimal() {
         all.iter().map(|v| v / length).collect()
     };
     let columns: Vec<Vec<f64>> =
-        x.columns().iter().map(|c| centred(&x.conform(std::slice::from_ref(c)).unwrap())).collect();
+        x.columns().iter().map(|c| centred(&x.align_to(std::slice::from_ref(c)).unwrap())).collect();
     let target = centred(&y);
-    let found = rank(&x, &y, Method::Lasso, Factors::Orthogonal, None, None, 4).unwrap();
+    let found = rank(&x, &y, Method::Lasso, FactorKind::Orthogonal, None, None, 4).unwrap();
     let rest: Vec<f64> = (0..target.len())
         .map(|t| target[t] - columns.iter().zip(&found.scores).map(|(c, a)| a * c[t]).sum::<f64>())
         .collect();

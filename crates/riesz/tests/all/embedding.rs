@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use riesz::embedding::{ConditionalMean, ConditionalMeans, Weights, leave_one_out};
+use riesz::embedding::{ConditionalMean, ConditionalMeanEmbeddings, Weights, leave_one_out};
 use riesz::kernel::{Profile, Stationary};
 use riesz::{
     Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Error, Kernel, Matrix, Result,
@@ -93,7 +93,8 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
                 let conditioning =
                     Conditioning { kernel, centred, approximation, ..Conditioning::with_ridge(ridge) };
                 let means =
-                    ConditionalMeans::fit(&reference, Some(&raw), &blocks, &conditioning, &GO_ON).unwrap();
+                    ConditionalMeanEmbeddings::fit(&reference, Some(&raw), &blocks, &conditioning, &GO_ON)
+                        .unwrap();
                 for given in [[true, false, false], [false, true, true], [true, true, true]] {
                     let on = blocks.iter().zip(given).filter(|(_, on)| *on);
                     let columns: Vec<usize> = on.flat_map(|(block, _)| block.clone()).collect();
@@ -179,7 +180,7 @@ fn the_ridge_is_chosen_by_what_is_predicted() {
         let scale = riesz::kernel::lengthscales(
             table,
             &[0],
-            &riesz::kernel::Units::raw(1),
+            &riesz::kernel::ColumnScaling::raw(1),
             riesz::kernel::Lengthscale::MedianPerFeature,
         );
         Kernel::gaussian(&scale.unwrap()).gram(table)
@@ -195,7 +196,7 @@ fn the_ridge_is_chosen_by_what_is_predicted() {
 fn what_is_wrong_is_said() {
     let (reference, x) = (table(0, 20, 2), table(300, 2, 2));
     let of = |weights: Option<&[f64]>, blocks: &[Vec<usize>], conditioning: Conditioning| -> String {
-        let fit = ConditionalMeans::fit(&reference, weights, blocks, &conditioning, &GO_ON);
+        let fit = ConditionalMeanEmbeddings::fit(&reference, weights, blocks, &conditioning, &GO_ON);
         fit.err().unwrap().to_string()
     };
     let singles = [vec![0], vec![1]];
@@ -216,7 +217,7 @@ fn what_is_wrong_is_said() {
     assert!(of(None, &singles, wide).contains("2 columns"));
     let few = Conditioning { memory: Some(1000), ..fixed() };
     assert!(of(None, &singles, few).contains("conditional mean embeddings on 20 reference rows"));
-    let means = ConditionalMeans::fit(&reference, None, &singles, &fixed(), &GO_ON).unwrap();
+    let means = ConditionalMeanEmbeddings::fit(&reference, None, &singles, &fixed(), &GO_ON).unwrap();
     assert!(
         means.weights(&[true], &x, &GO_ON).unwrap_err().to_string().contains("one word a block of columns")
     );
@@ -240,15 +241,15 @@ fn it_stops() {
         [Approximation::Exact, gradients(1e-6), Approximation::Landmarks(5), Approximation::RandomFeatures(5)]
     {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.1) };
-        let means = ConditionalMeans::fit(&reference, None, &blocks, &conditioning, &GO_ON).unwrap();
+        let means = ConditionalMeanEmbeddings::fit(&reference, None, &blocks, &conditioning, &GO_ON).unwrap();
         interrupted(means.weights(&[true, false], &x, &stop).map(drop));
         let chosen = Conditioning { ridge: Ridge::CrossValidated, ..conditioning };
-        interrupted(ConditionalMeans::fit(&reference, None, &blocks, &chosen, &stop).map(drop));
+        interrupted(ConditionalMeanEmbeddings::fit(&reference, None, &blocks, &chosen, &stop).map(drop));
         interrupted(
             ConditionalMean::fit(&reference, None, Some(&x.select_rows(&[0; 30])), &chosen, &stop).map(drop),
         );
     }
     let exact = Conditioning::with_ridge(0.1);
-    interrupted(ConditionalMeans::fit(&reference, None, &blocks, &exact, &stop).map(drop));
+    interrupted(ConditionalMeanEmbeddings::fit(&reference, None, &blocks, &exact, &stop).map(drop));
     interrupted(ConditionalMean::fit(&reference, None, None, &exact, &stop).map(drop));
 }

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
 use riesz::kernel::{Categorical, ExponentialDotProduct, Linear, Periodic, Polynomial, Profile, Stationary};
-use riesz::{Background, Expansion, Explainer, Game, Groups, Isa, Kernel, Matrix, Question, Table};
+use riesz::{Background, Explainer, Game, Isa, Kernel, KernelExpansion, Matrix, Players, Question, Table};
 
 use crate::common::{Stream, Terms, stationary, value, with_threads};
 
@@ -46,7 +46,7 @@ fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
 /// A model, and its kernel a second time as terms of (scale, one-column kernels), for the oracle.
 pub struct Case {
     pub terms: Terms,
-    pub model: Expansion,
+    pub model: KernelExpansion,
     pub background: Background,
     pub rows: Table,
 }
@@ -88,7 +88,7 @@ pub fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case
     let rows = Table::from_rows(&rows).unwrap();
     Case {
         terms: list,
-        model: Expansion::new(kernel.unwrap(), points, coef, intercept).unwrap(),
+        model: KernelExpansion::new(kernel.unwrap(), points, coef, intercept).unwrap(),
         background,
         rows,
     }
@@ -105,8 +105,8 @@ pub fn game(case: &Case, name: &str) -> Game {
     }
 }
 
-fn check(case: &Case, groups: Option<Groups>) {
-    let d = case.model.points.width();
+fn check(case: &Case, groups: Option<Players>) {
+    let d = case.model.support_points.width();
     let players: Vec<Vec<usize>> = match &groups {
         None => (0..d).map(|j| vec![j]).collect(),
         Some(groups) => groups.players().iter().map(|p| p.columns.clone()).collect(),
@@ -152,7 +152,7 @@ proptest! {
     #[test]
     fn groups_are_players(d in 3_usize..8, n in 1_usize..12, terms in 1_usize..3, seed: u64) {
         let case = case(d, n, 1, terms, seed);
-        let groups = Groups::named(case.model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
+        let groups = Players::named(case.model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
         check(&case, Some(groups));
     }
 
@@ -176,7 +176,7 @@ proptest! {
             Game::MarginalProduct { background: background.into() },
         ] {
             let explain = |coef: &Matrix| {
-                let model = Expansion::new(kernel.clone(), points.clone(), coef.clone(), vec![0.5]).unwrap();
+                let model = KernelExpansion::new(kernel.clone(), points.clone(), coef.clone(), vec![0.5]).unwrap();
                 Explainer::new(&model, game.clone()).unwrap().explain(&rows).unwrap()
             };
             let (a, b, c) = (explain(&one), explain(&two), explain(&sum));
@@ -232,7 +232,7 @@ fn ten_thousand_features() {
     for (d, gap) in [(1_040, 1.0), (10_000, 0.05), (10_000, 1.0), (10_000, 40.0), (10_000, 1e-9)] {
         let points = Table::from_rows(&[vec![0.0; d]]).unwrap();
         let coef = Matrix::column_vector(vec![2.0]);
-        let model = Expansion::new(Kernel::gaussian(&vec![1.0; d]), points, coef, vec![0.0]).unwrap();
+        let model = KernelExpansion::new(Kernel::gaussian(&vec![1.0; d]), points, coef, vec![0.0]).unwrap();
         let row = Table::from_rows(&[vec![gap; d]]).unwrap();
         let explanation = Explainer::new(&model, Game::Functional).unwrap().explain(&row).unwrap();
         let log_product = -0.5 * gap * gap * d as f64;
@@ -256,8 +256,8 @@ fn products_beyond_the_range_of_doubles() {
     let kernel = (0..d).map(linear).reduce(|a, b| a * b).unwrap();
     for size in [|j: usize| if j < 30 { 1e12 } else { 1e-12 }, |j: usize| if j < 30 { 1e-12 } else { 1e12 }] {
         let points = Table::from_rows(&[(0..d).map(size).collect::<Vec<_>>()]).unwrap();
-        let model =
-            Expansion::new(kernel.clone(), points, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
+        let model = KernelExpansion::new(kernel.clone(), points, Matrix::column_vector(vec![1.0]), vec![0.0])
+            .unwrap();
         let row = Table::from_rows(&[vec![1.0; d]]).unwrap();
         let game = Game::Baseline { point: Table::from_rows(&[vec![0.5; d]]).unwrap() };
         let explainer = Explainer::new(&model, game).unwrap();
@@ -285,10 +285,10 @@ fn a_kernel_without_product_form_says_so() {
     }
     .into();
     let points = Stream(1).table(5, 3);
-    let model = Expansion::new(kernel, points, Matrix::column_vector(vec![1.0; 5]), vec![0.0]).unwrap();
+    let model = KernelExpansion::new(kernel, points, Matrix::column_vector(vec![1.0; 5]), vec![0.0]).unwrap();
     let error = Explainer::new(&model, Game::Functional).err().unwrap();
     assert!(matches!(&error, riesz::Error::NotProduct { columns, .. } if columns == "x0, x1"), "{error}");
-    let groups = Groups::named(model.columns(), &[("both", vec!["x0", "x1"])]).unwrap();
+    let groups = Players::named(model.columns(), &[("both", vec!["x0", "x1"])]).unwrap();
     assert!(
         Explainer::new(&model, Question::from(Game::Functional).with_players(Some(groups.clone()))).is_ok()
     );
@@ -304,9 +304,13 @@ fn sparse_rows_are_enumerated() {
     let coef = (0..43).map(|i| number(i, 7) + 0.1).collect();
     let kernel = Kernel::stationary(Profile::Exponential, &[40.0; D]) * Kernel::gaussian(&[9.0; D])
         + Kernel::stationary(Profile::Cauchy, &[15.0; D]);
-    let model =
-        Expansion::new(kernel, Table::from_rows(&points).unwrap(), Matrix::column_vector(coef), vec![0.3])
-            .unwrap();
+    let model = KernelExpansion::new(
+        kernel,
+        Table::from_rows(&points).unwrap(),
+        Matrix::column_vector(coef),
+        vec![0.3],
+    )
+    .unwrap();
     let baseline: Vec<f64> = (0..D).map(|j| number(91, j)).collect();
     let game = || Game::Baseline { point: Table::from_rows(std::slice::from_ref(&baseline)).unwrap() };
     for differing in [vec![], vec![0], vec![60], vec![3, 4, 31, 32, 58], vec![0, 1, 2, 30, 59, 60]] {
@@ -348,7 +352,7 @@ fn sparse_support_points_are_enumerated() {
     let kernel = Kernel::gaussian(&[2.0; D])
         * Linear { columns: vec![D - 1], center: vec![center], scale: vec![scale] }.into();
     let coefs = Matrix::column_vector(coef.clone());
-    let model = Expansion::new(kernel, Table::from_rows(&points).unwrap(), coefs, vec![0.3]).unwrap();
+    let model = KernelExpansion::new(kernel, Table::from_rows(&points).unwrap(), coefs, vec![0.3]).unwrap();
     for own in [vec![], vec![3], vec![0, 3, 59], vec![17, 40, 60]] {
         let x = sparse(91, &own);
         let mut players: Vec<usize> = used.iter().chain(&own).copied().chain([D - 1]).collect();
@@ -404,7 +408,7 @@ fn products_that_come_back_into_range() {
     }
     .into();
     let one = Table::from_rows(&[vec![1.0; d]]).unwrap();
-    let model = Expansion::new(kernel, one, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
+    let model = KernelExpansion::new(kernel, one, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
     let x: Vec<f64> = (0..d).map(|j| if j < d / 2 { -2.0 } else { 2.0 }).collect();
     let b: Vec<f64> = x.iter().enumerate().map(|(j, v)| v + if j % 97 == 0 { 0.5 } else { 0.0 }).collect();
     let (rows, background) = (Table::from_rows(&[x]).unwrap(), Table::from_rows(&[b]).unwrap());

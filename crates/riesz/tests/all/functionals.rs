@@ -1,11 +1,11 @@
 //! Functionals against the values that they are functionals of.
 
 use riesz::kernel::Linear;
-use riesz::{Background, Conditioning, Expansion, Explainer, Game, Groups, Kernel, Matrix, Question};
+use riesz::{Background, Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Players, Question};
 
 use crate::common::{number, table};
 
-fn games(model: &Expansion) -> Vec<Game> {
+fn games(model: &KernelExpansion) -> Vec<Game> {
     let background = || Background { rows: table(90, 5, 4), weights: Some(vec![1.0, 2.0, 1.0, 0.5, 3.0]) };
     let observational = |reference: Background| Game::Observational {
         reference,
@@ -17,7 +17,7 @@ fn games(model: &Expansion) -> Vec<Game> {
         Game::Interventional { background: background() },
         Game::MarginalProduct { background: background() },
         observational(background()),
-        observational(model.points.clone().into()),
+        observational(model.support_points.clone().into()),
     ]
 }
 
@@ -34,10 +34,12 @@ fn values_are_coefficients_times_functionals() {
         let n = 301;
         for outputs in [1, 2] {
             let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| number(t, 3)).collect());
-            let model = Expansion::new(kernel.clone(), table(0, n, 4), coef, vec![0.7; outputs]).unwrap();
+            let model =
+                KernelExpansion::new(kernel.clone(), table(0, n, 4), coef, vec![0.7; outputs]).unwrap();
             for game in games(&model) {
                 let name = game.name();
-                for groups in [None, Some(Groups::named(rows.columns(), &[("a", vec!["x1", "x3"])]).unwrap())]
+                for groups in
+                    [None, Some(Players::named(rows.columns(), &[("a", vec!["x1", "x3"])]).unwrap())]
                 {
                     let explainer =
                         Explainer::new(&model, Question::from(game.clone()).with_players(groups)).unwrap();

@@ -5,7 +5,8 @@ use riesz::fit::{GaussianProcess, KernelRidge};
 use riesz::global::{Components, Labels, Sage};
 use riesz::kernel::{Categorical, Linear, Profile};
 use riesz::{
-    Background, Expansion, Explainer, Groups, Index, Kernel, Matrix, Sensitivity, SobolIndices, Table,
+    Background, Explainer, Kernel, KernelExpansion, Matrix, Players, Sensitivity, SobolIndices, Table,
+    ValueIndex,
 };
 
 use crate::common::{Stream, largest_difference, stationary, table, with_threads};
@@ -118,13 +119,13 @@ fn indices_follow_their_definitions() {
     for kernel in kernels() {
         let points = s.normals_and_levels(45, 4);
         let coef = Matrix::from_row_major(45, 2, (0..90).map(|_| s.signed()).collect());
-        let model = Expansion::new(kernel, points.clone(), coef, vec![5.0, -1.0]).unwrap();
+        let model = KernelExpansion::new(kernel, points.clone(), coef, vec![5.0, -1.0]).unwrap();
         let rows = s.normals_and_levels(3, 4).stack(&points.select_rows(&[7])).unwrap();
         let weighted = Background { rows: rows.clone(), weights: Some(vec![1.0, 2.0, 0.5, 1.5]) };
         let twice = Background::from(rows.select_rows(&[0, 1, 1, 2]));
         let names: Vec<String> = points.columns().iter().map(|c| c.name.clone()).collect();
-        let both =
-            Groups::named(points.columns(), &[("both", vec![names[0].as_str(), names[3].as_str()])]).unwrap();
+        let both = Players::named(points.columns(), &[("both", vec![names[0].as_str(), names[3].as_str()])])
+            .unwrap();
         for (inputs, groups) in [(weighted, None), (twice.clone(), None), (twice, Some(both))] {
             let players: Vec<Vec<usize>> = match &groups {
                 Some(groups) => groups.players().iter().map(|p| p.columns.clone()).collect(),
@@ -171,7 +172,7 @@ fn expected_indices_are_means_over_the_posterior() {
         let grid = grid(&inputs, &players);
         let f = fit.model.predict(&grid.rows).unwrap();
         let posterior = fit.posterior();
-        let covariance = posterior.covariance(&posterior.at(&grid.rows).unwrap());
+        let covariance = posterior.covariance(&posterior.functionals_at(&grid.rows).unwrap());
         for o in 0..2 {
             let of = |g: usize, h: usize| f[(g, o)] * f[(h, o)] + covariance[o][(g, h)];
             let values: Vec<f64> = (0..16).map(|mask| grid.value(mask, &of)).collect();
@@ -189,9 +190,10 @@ fn draws_are_those_of_the_posterior() {
     let y = Matrix::from_row_major(25, 2, (0..50).map(|_| s.signed()).collect());
     let fit = GaussianProcess::new(Kernel::gaussian(&[1.5, 1.5]), 0.5).fit(&x, &y).unwrap();
     let (inputs, draws) = (Background::from(x.clone()), 300);
-    let found = Sensitivity::default().draws(&fit.model, &fit.covariance, &inputs, (draws, 7)).unwrap();
+    let found =
+        Sensitivity::default().indices_of_draws(&fit.model, &fit.covariance, &inputs, (draws, 7)).unwrap();
     let posterior = fit.posterior();
-    let samples = posterior.sample(&posterior.at(&x).unwrap(), draws, 7).unwrap();
+    let samples = posterior.sample(&posterior.functionals_at(&x).unwrap(), draws, 7).unwrap();
     for o in 0..2 {
         for k in 0..draws {
             let f = samples.values[o].column(k);
@@ -209,7 +211,7 @@ fn draws_are_those_of_the_posterior() {
         let error = (own.iter().map(|v| (v - mean).powi(2)).sum::<f64>()).sqrt() / draws as f64;
         assert!((mean - expected.effects(o)[1]).abs() < 4.5 * error);
     }
-    assert!(Sensitivity::default().draws(&fit.model, &fit.covariance, &inputs, (0, 0)).is_err());
+    assert!(Sensitivity::default().indices_of_draws(&fit.model, &fit.covariance, &inputs, (0, 0)).is_err());
 }
 
 /// Ishigami's function `sin x₁ + a sin² x₂ + b x₃⁴ sin x₁` through a kernel expansion, against its published
@@ -250,7 +252,7 @@ fn many_players_add_up_and_threads_change_nothing() {
     let (mut s, d) = (Stream(8), 30);
     let model = {
         let coef = Matrix::column_vector((0..70).map(|_| s.signed()).collect());
-        Expansion::new(Kernel::gaussian(&vec![5.0; d]), s.normals(70, d), coef, vec![0.0]).unwrap()
+        KernelExpansion::new(Kernel::gaussian(&vec![5.0; d]), s.normals(70, d), coef, vec![0.0]).unwrap()
     };
     let inputs = Background::from(s.normals(50, d));
     let find = || Sensitivity::default().run(&model, &inputs).unwrap();
@@ -280,24 +282,31 @@ fn what_cannot_be_taken_apart_is_refused() {
     assert!(error.contains("polynomial") || error.contains('x'), "{error}");
     // Together they are one player, who explains everything.
     let names: Vec<&str> = model.columns().iter().map(|c| c.name.as_str()).collect();
-    let groups = Groups::named(model.columns(), &[("both", names)]).unwrap();
+    let groups = Players::named(model.columns(), &[("both", names)]).unwrap();
     let whole = Sensitivity { groups: Some(groups), ..Sensitivity::default() }.run(&model, &inputs).unwrap();
     assert!((whole.first_order(0)[0] - whole.variance(0)).abs() <= whole.bound(0));
     // A model that does not vary has no shares.
-    let flat = Expansion::new(Kernel::constant(1.0), table(0, 3, 2), Matrix::zeros(3, 1), vec![1.0]).unwrap();
+    let flat =
+        KernelExpansion::new(Kernel::constant(1.0), table(0, 3, 2), Matrix::zeros(3, 1), vec![1.0]).unwrap();
     let flat = Sensitivity::default().run(&flat, &inputs).unwrap();
-    assert!(flat.scale(0).is_none() && flat.explanation.index == Index::Shapley);
+    assert!(flat.scale(0).is_none() && flat.explanation.index == ValueIndex::Shapley);
 }
 
 /// Two outputs, or two classes.
-fn fitted(s: &mut Stream, d: usize) -> (Expansion, Table) {
+fn fitted(s: &mut Stream, d: usize) -> (KernelExpansion, Table) {
     let x = s.normals(30, d);
     let coef = Matrix::from_row_major(30, 2, (0..60).map(|_| s.signed()).collect());
-    (Expansion::new(Kernel::gaussian(&vec![1.5; d]), x.clone(), coef, vec![0.2, -0.1]).unwrap(), x)
+    (KernelExpansion::new(Kernel::gaussian(&vec![1.5; d]), x.clone(), coef, vec![0.2, -0.1]).unwrap(), x)
 }
 
 /// Mean outputs, or probabilities, of a row with absent players from the background, one by one.
-fn mixed(model: &Expansion, x: &[f64], background: &Background, mask: usize, classes: bool) -> Vec<f64> {
+fn mixed(
+    model: &KernelExpansion,
+    x: &[f64],
+    background: &Background,
+    mask: usize,
+    classes: bool,
+) -> Vec<f64> {
     let raw = background.weights.clone().unwrap_or_else(|| vec![1.0; background.rows.rows()]);
     let total: f64 = raw.iter().sum();
     let mut mean = vec![0.0; 2];
@@ -381,7 +390,7 @@ fn sampled_sage_values_are_within_their_errors() {
         degree: 3,
     }
     .into();
-    let model = Expansion::new(kernel, x.clone(), coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(kernel, x.clone(), coef, vec![0.0]).unwrap();
     let y = Labels::Numbers(Matrix::column_vector((0..20).map(|_| s.signed()).collect()));
     let background = Background::from(s.normals(4, d));
     let exact = Sage { permutations: 1000, ..Sage::default() }.run(&model, &x, &y, &background).unwrap();
@@ -411,7 +420,7 @@ fn tabulated_sage_values_are_exact() {
         );
         let y = Matrix::from_row_major(21, 2, (0..42).map(|_| s.signed()).collect());
         let sage = Sage { permutations: 2, ..Sage::default() };
-        let run = |model: &Expansion, sage: &Sage| {
+        let run = |model: &KernelExpansion, sage: &Sage| {
             sage.run(model, &x, &Labels::Numbers(y.clone()), &background).unwrap()
         };
         let found = with_threads(1, || run(&model, &sage));
@@ -489,7 +498,7 @@ fn components_follow_their_definition() {
         let fit = GaussianProcess::new(kernel, 0.3).fit(&x, &Matrix::from_row_major(35, 2, y)).unwrap();
         let inputs = Background { rows: s.normals_and_levels(3, 4), weights: Some(vec![1.0, 0.4, 2.0]) };
         let names: Vec<&str> = x.columns().iter().map(|c| c.name.as_str()).collect();
-        let both = Groups::named(x.columns(), &[("both", vec![names[1], names[2]])]).unwrap();
+        let both = Players::named(x.columns(), &[("both", vec![names[1], names[2]])]).unwrap();
         for groups in [None, Some(both)] {
             let players: Vec<Vec<usize>> = match &groups {
                 Some(groups) => groups.players().iter().map(|p| p.columns.clone()).collect(),
@@ -527,7 +536,10 @@ fn components_follow_their_definition() {
             let truth = fit.model.predict(&rows).unwrap();
             assert!(largest_difference(&sums, truth.data()) < 1e-10);
             let sparse = riesz::linalg::Sparse::from_columns(mixtures.len(), columns).unwrap();
-            let truth = fit.posterior().sums(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
+            let truth = fit
+                .posterior()
+                .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
+                .unwrap();
             let covariance = fit.posterior().covariance(&truth);
             let means = fit.posterior().mean_of(&truth);
             for mask in 0..1_usize << p {
@@ -569,7 +581,7 @@ fn components_follow_their_definition() {
         // Along columns: as at rows like any other with places there.
         let posterior = fit.posterior();
         for set in [vec![0], vec![3], vec![0, 3], vec![1, 2]] {
-            let curve = components.along(&set, &x, Some(&posterior)).unwrap();
+            let curve = components.curve_along(&set, &x, Some(&posterior)).unwrap();
             let sizes: Vec<usize> = curve.axes.iter().map(|axis| axis.at.len()).collect();
             assert_eq!(curve.values.rows(), sizes.iter().product::<usize>());
             for (axis, &j) in curve.axes.iter().zip(&set) {
@@ -597,6 +609,9 @@ fn components_follow_their_definition() {
                 }
             }
         }
-        assert!(components.along(&[0, 1, 2], &x, None).is_err() && components.along(&[], &x, None).is_err());
+        assert!(
+            components.curve_along(&[0, 1, 2], &x, None).is_err()
+                && components.curve_along(&[], &x, None).is_err()
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Gaussian processes against scikit-learn (fixtures made by `scripts/oracles/gp.py`), and properties that
 //! hold without an oracle.
 
-use riesz::fit::{GaussianProcess, GaussianProcessClassifier, KernelRidge, Tune};
+use riesz::fit::{GaussianProcess, GaussianProcessClassifier, KernelRidge, TunedParameters};
 use riesz::kernel::{Periodic, Polynomial, Profile, Stationary};
 use riesz::{Error, Kernel, Matrix, Posterior, Prediction, Table};
 use serde_json::Value;
@@ -76,7 +76,7 @@ fn gradient_gap(found: &[f64], expected: &Value) -> f64 {
 
 /// The joint covariance of f at the rows, one an output.
 fn covariance(posterior: Posterior<'_>, rows: &Table) -> Vec<Matrix> {
-    posterior.covariance(&posterior.at(rows).unwrap())
+    posterior.covariance(&posterior.functionals_at(rows).unwrap())
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn regression_agrees_with_scikit_learn() {
         let (x, test, y) = data(&all, case);
         let mut gp =
             GaussianProcess::new(kernel(&case["kernel"], x.width()), case["noise"].as_f64().unwrap());
-        gp.tune = Tune::Nothing;
+        gp.tune = TunedParameters::Nothing;
         gp.normalize_y = case["normalize_y"] == true;
         gp.row_noise = case["row_noise"].as_array().map(|_| numbers(&case["row_noise"]));
         let fit = gp.fit(&x, &y).unwrap();
@@ -180,8 +180,8 @@ fn bounds_that_hold_are_reported_and_fixed_ones_are_kept() {
     let fit = gp.fit(&x, &y).unwrap();
     assert!(fit.warnings.iter().any(|w| w.contains("upper bound")), "{:?}", fit.warnings);
     assert_eq!(fit.theta[0], 0.0);
-    assert!(fit.model.card.iter().any(|f| f.name == "warning"));
-    gp.tune = Tune::Kernel;
+    assert!(fit.model.model_card.iter().any(|f| f.name == "warning"));
+    gp.tune = TunedParameters::Kernel;
     assert_eq!(gp.fit(&x, &y).unwrap().theta[11], 0.5_f64.ln());
     gp.bounds = Some(vec![(1.0, 2.0); 12]);
     assert!(matches!(gp.fit(&x, &y), Err(Error::Parameter { .. })));
@@ -227,7 +227,7 @@ fn evidence_is_in_the_targets_units() {
     let one = Matrix::column_vector(y.data()[..60].to_vec());
     let two = Matrix::from_row_major(60, 2, one.data().iter().flat_map(|v| [*v, 3.0 * v * v]).collect());
     let mut gp = GaussianProcess::new(stationary(Profile::Gaussian, false), 0.5);
-    gp.tune = Tune::Nothing;
+    gp.tune = TunedParameters::Nothing;
     let second = Matrix::column_vector(two.column(1));
     let (a, b, both) = (gp.fit(&x, &one).unwrap(), gp.fit(&x, &second).unwrap(), gp.fit(&x, &two).unwrap());
     let sum = a.log_marginal_likelihood + b.log_marginal_likelihood;
@@ -238,7 +238,7 @@ fn evidence_is_in_the_targets_units() {
     // A fit of the units that the first fit reports, to the target as it is, is the same fit.
     let centred: Vec<f64> = one.data().iter().map(|v| v - a.model.intercept[0]).collect();
     let mut again = GaussianProcess::new(a.model.kernel.clone(), a.noise);
-    (again.tune, again.normalize_y) = (Tune::Nothing, false);
+    (again.tune, again.normalize_y) = (TunedParameters::Nothing, false);
     let again = again.fit(&x, &Matrix::column_vector(centred)).unwrap();
     assert!(gap(again.model.coef.data(), a.model.coef.data()) < 1e-11);
     assert!((again.log_marginal_likelihood - a.log_marginal_likelihood).abs() < 1e-9);
@@ -252,7 +252,7 @@ fn mean_is_ridge_and_variance_is_its_update() {
     let rows: Vec<usize> = (0..70).collect();
     let (x, y) = (x.select_rows(&rows), Matrix::column_vector(y.data()[..70].to_vec()));
     let mut gp = GaussianProcess::new(stationary(Profile::Matern32, false), 0.3);
-    (gp.tune, gp.normalize_y) = (Tune::Nothing, false);
+    (gp.tune, gp.normalize_y) = (TunedParameters::Nothing, false);
     let mut ridge = KernelRidge::new(gp.kernel.clone(), 0.3);
     ridge.center = false;
     let (fit, ridge) = (gp.fit(&x, &y).unwrap(), ridge.fit(&x, &y).unwrap());
@@ -351,7 +351,10 @@ fn several_classes_are_one_against_the_rest() {
     for r in 0..test.rows() {
         // The class is the most probable one; without the posterior there is none.
         assert!(probability.row(r).iter().all(|p| *p <= probability[(r, class[r])]));
-        assert_eq!((fit.model.class_of(mean.row(r)), fit.model.probabilities(mean.row(r))), (None, None));
+        assert_eq!(
+            (fit.model.predicted_class(mean.row(r)), fit.model.probabilities(mean.row(r))),
+            (None, None)
+        );
         assert!((probability.row(r).iter().sum::<f64>() - 1.0).abs() < 1e-14);
     }
     // Rows in blocks are rows one by one.
@@ -427,14 +430,15 @@ fn what_cannot_be_fitted_is_refused_with_a_sentence() {
     assert!(bad.fit(&x, &several).unwrap_err().to_string().contains("fit them one by one"));
     let large = Table::from_rows(&[[1e200], [-1e200]]).unwrap();
     let kernel = riesz::kernel::Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] };
-    for tune in [Tune::Nothing, Tune::KernelAndNoise] {
+    for tune in [TunedParameters::Nothing, TunedParameters::KernelAndNoise] {
         let bad = GaussianProcess { tune, ..GaussianProcess::new(kernel.clone().into(), 1.0) };
         assert!(message(&bad, &large, &[1.0, 2.0]).contains("the kernel at row 1 overflowed"));
     }
     // Equal rows and next to no noise: the jitter is reported; without a constant diagonal nothing helps.
     let equal = Table::from_rows(&[[1.0], [1.0], [1.0]]).unwrap();
-    let fit = GaussianProcess { noise: 1e-300, tune: Tune::Nothing, ..gp }.fit(&equal, &y).unwrap();
-    assert!(fit.jitter > 0.0 && fit.model.card.iter().any(|f| f.name == "jitter" && f.value != "0e0"));
+    let fit =
+        GaussianProcess { noise: 1e-300, tune: TunedParameters::Nothing, ..gp }.fit(&equal, &y).unwrap();
+    assert!(fit.jitter > 0.0 && fit.model.model_card.iter().any(|f| f.name == "jitter" && f.value != "0e0"));
 }
 
 /// Awkward data are fitted with finite numbers or refused with an error, tuned or not; nothing panics.
@@ -477,7 +481,7 @@ fn awkward_data_give_numbers_or_errors() {
             for (scale, tune) in [(1.0, true), (1e120, true), (1e-120, true), (1.0, false)] {
                 let y: Vec<f64> = (0..rows.len()).map(|i| scale * ((i * i) as f64 * 0.7).sin()).collect();
                 let mut gp = GaussianProcess::new(kernel.clone(), 1e-3);
-                gp.tune = if tune { Tune::KernelAndNoise } else { Tune::Nothing };
+                gp.tune = if tune { TunedParameters::KernelAndNoise } else { TunedParameters::Nothing };
                 gp.restarts = usize::from(tune);
                 match gp.fit(&x, &Matrix::column_vector(y)) {
                     Ok(fit) => {

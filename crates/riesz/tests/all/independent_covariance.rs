@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use riesz::embedding::{Conditioning, ConditioningKernel};
-use riesz::explanation::{Explanation, Source};
+use riesz::explanation::{Explanation, UncertaintySource};
 use riesz::fit::GaussianProcess;
 use riesz::kernel::{Linear, Profile};
 use riesz::linalg::{Cholesky, Sparse};
-use riesz::posterior::{Covariance, Functionals, Known, Refitted};
+use riesz::posterior::{Functionals, PosteriorCovariance, Refitted, VarianceReduction};
 use riesz::preference::{
     ContextKernel, DuelGame, DuelQuestion, Duels, Pair, PreferenceFit, PreferenceProcess, explain, wide_rows,
     wide_rows_in,
 };
 use riesz::{
-    Background, Column, Expansion, Explainer, Game, Groups, Index, Kernel, Matrix, Posterior, Progress,
-    Question, Table,
+    Background, Column, Explainer, Game, Kernel, KernelExpansion, Matrix, Players, Posterior, Progress,
+    Question, Table, ValueIndex,
 };
 
 use crate::common::{Stream, stationary, with_threads};
@@ -34,10 +34,10 @@ fn close(a: &[f64], b: &[f64], what: &str) {
 }
 
 /// What a coalition's worth counts in the value of player j.
-fn share(index: Index, mask: usize, j: usize, p: usize) -> f64 {
+fn share(index: ValueIndex, mask: usize, j: usize, p: usize) -> f64 {
     let others = (mask & !(1 << j)).count_ones() as usize;
     let weight = match index {
-        Index::Banzhaf { chance } => {
+        ValueIndex::Banzhaf { chance } => {
             chance.powi(others as i32) * (1.0 - chance).powi((p - 1 - others) as i32)
         }
         _ => {
@@ -64,7 +64,7 @@ impl Part {
         Self { columns: columns.to_vec(), rows, weights: raw.iter().map(|w| w / total).collect() }
     }
 
-    fn background(&self, model: &Expansion) -> Background {
+    fn background(&self, model: &KernelExpansion) -> Background {
         let names = self.columns.iter().map(|&j| model.columns()[j].clone()).collect();
         let values = (0..self.columns.len()).flat_map(|k| self.rows.iter().map(move |row| row[k])).collect();
         let rows = Table::from_column_major(names, self.rows.len(), values).unwrap();
@@ -121,7 +121,7 @@ struct Truth<'a> {
     parts: &'a [Part],
     players: &'a [Vec<usize>],
     conditional: Option<&'a Conditional>,
-    index: Index,
+    index: ValueIndex,
 }
 
 /// Of Shapley values.
@@ -130,7 +130,7 @@ fn truth<'a>(
     players: &'a [Vec<usize>],
     conditional: Option<&'a Conditional>,
 ) -> Truth<'a> {
-    Truth { parts, players, conditional, index: Index::Shapley }
+    Truth { parts, players, conditional, index: ValueIndex::Shapley }
 }
 
 impl Truth<'_> {
@@ -171,14 +171,14 @@ impl Truth<'_> {
 
     fn of(&self, posterior: &Posterior<'_>, rows: &Table) -> Functionals {
         let (table, weights) = self.sums(posterior.mean().columns(), rows, &|_| true);
-        posterior.sums(&table, &weights).unwrap()
+        posterior.weighted_sum_functionals(&table, &weights).unwrap()
     }
 }
 
 /// Of the row r and output o: what is found is what the functionals say.
 fn same(found: &Explanation, truth: &Functionals, posterior: &Posterior<'_>, what: &str) {
     found.validate().unwrap();
-    assert_eq!(found.uncertainty.as_ref().unwrap().source, Some(Source::Posterior));
+    assert_eq!(found.uncertainty.as_ref().unwrap().source, Some(UncertaintySource::Posterior));
     let (p, joint) = (found.sets(), posterior.covariance(truth));
     for (o, joint) in joint.iter().enumerate() {
         for r in 0..found.rows() {
@@ -214,22 +214,22 @@ fn covariances_are_those_of_all_combinations_of_rows() {
         let names: Vec<String> = x.columns().iter().map(|c| c.name.clone()).collect();
         let pair = |a: usize, b: usize| {
             let own = vec![names[a].clone(), names[b].clone()];
-            Groups::named(x.columns(), &[("both".to_string(), own)]).unwrap()
+            Players::named(x.columns(), &[("both".to_string(), own)]).unwrap()
         };
         let given = |centred| Some(Conditional { scales: vec![1.7, 0.9], centred });
         let cases = [
-            (vec![first.clone(), second.clone()], Groups::singletons(x.columns())),
+            (vec![first.clone(), second.clone()], Players::singletons(x.columns())),
             (vec![first.clone(), second.clone()], pair(0, 2)),
             (vec![first.clone(), second.clone()], pair(2, 3)),
-            (vec![first.clone(), alone], Groups::singletons(x.columns())),
+            (vec![first.clone(), alone], Players::singletons(x.columns())),
         ];
         for (case, (parts, groups)) in cases.iter().enumerate() {
             let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
             let p = players.len();
             for (conditional, index) in [
-                (None, Index::Shapley),
-                (None, Index::Banzhaf { chance: 0.3 }),
-                (given(true), Index::Shapley),
+                (None, ValueIndex::Shapley),
+                (None, ValueIndex::Banzhaf { chance: 0.3 }),
+                (given(true), ValueIndex::Shapley),
             ] {
                 // The parts learn with kernels of as many columns as they have.
                 if case == 3 && conditional.is_some() {
@@ -246,7 +246,7 @@ fn covariances_are_those_of_all_combinations_of_rows() {
                 let truth = Truth { parts, players: &players, conditional: conditional.as_ref(), index };
                 let truth = truth.of(&posterior, &rows);
                 let what = format!("{name} {case} {index} {}", conditional.is_some());
-                close(found.prior.data(), truth.prior.data(), &what);
+                close(found.prior_scale.data(), truth.prior_scale.data(), &what);
                 close(found.columns.data(), truth.columns.data(), &what);
                 assert!(found.constants.iter().all(|c| *c == 0.0));
                 let explained = explainer.explain(&rows).unwrap();
@@ -285,7 +285,8 @@ fn case(prior: [f64; 2], in_contexts: bool, kernel: Kernel, seed: u64) -> Case {
     let (left, right): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
     let won: Vec<f64> = pairs.iter().map(|_| f64::from(u8::from(s.uniform() < 0.6))).collect();
     let mut process = PreferenceProcess::new(kernel);
-    (process.tune, process.prior.utility, process.prior.generalised) = (false, prior[0], prior[1]);
+    (process.tune, process.prior.utility_variance, process.prior.generalised_variance) =
+        (false, prior[0], prior[1]);
     let cells: Vec<f64> = pairs.iter().map(|_| s.normal()).collect();
     let contexts = Table::from_column_major(vec![Column::numeric("wind")], pairs.len(), cells).unwrap();
     let met: [Pair; 4] = [(0, 7), (7, 0), (3, 5), (4, 4)];
@@ -367,7 +368,7 @@ fn weights_that_are_not_centred_count_where_they_are_read() {
     let (posterior, some) = (own.fit.posterior(), own.rows.select_rows(&[0, 1, 2]));
     let truth = truth(&parts, &players, Some(&conditional));
     let mut all = truth.of(&posterior, &some);
-    (all.prior, all.columns) = (Matrix::zeros(9, 9), Matrix::zeros(all.columns.rows(), 9));
+    (all.prior_scale, all.columns) = (Matrix::zeros(9, 9), Matrix::zeros(all.columns.rows(), 9));
     let columns = own.fit.model.columns();
     for term in &own.fit.model.kernel.terms {
         let reads = |part: usize| {
@@ -384,12 +385,13 @@ fn weights_that_are_not_centred_count_where_they_are_read() {
             let half = weights.transpose_times(&kernel.cross_gram(&at, table));
             own.transpose_times(&half.transpose())
         };
-        let points = weights.transpose_times(&kernel.cross_gram(&at, &own.fit.model.points)).transpose();
+        let points =
+            weights.transpose_times(&kernel.cross_gram(&at, &own.fit.model.support_points)).transpose();
         let add = |all: &mut Matrix, sums: &Matrix, sign: f64| {
             all.data_mut().iter_mut().zip(sums.data()).for_each(|(all, own)| *all += sign * own);
         };
-        add(&mut all.prior, &prior(&at, &weights), 1.0);
-        add(&mut all.prior, &prior(&other, &turned), -1.0);
+        add(&mut all.prior_scale, &prior(&at, &weights), 1.0);
+        add(&mut all.prior_scale, &prior(&other, &turned), -1.0);
         add(&mut all.columns, &points, 1.0);
     }
     same(&found.select_rows(&[0, 1, 2]), &all, &posterior, "uncentred");
@@ -452,7 +454,7 @@ fn independent_items_are_all_their_pairs() {
     let own = case([0.7, 1.9], false, gaussian(), 6);
     let names: Vec<(String, Vec<String>)> =
         (0..3).map(|j| (format!("x{j}"), vec![format!("left_x{j}"), format!("right_x{j}")])).collect();
-    let groups = Groups::named(own.fit.model.columns(), &names).unwrap();
+    let groups = Players::named(own.fit.model.columns(), &names).unwrap();
     let pairs: Vec<Pair> = (0..9).flat_map(|a| (0..9).map(move |b| (a, b))).collect();
     let game = Game::Interventional { background: wide_rows(&own.items, &pairs).unwrap().into() };
     let question = Question::from(game).with_players(Some(groups)).with_covariance();
@@ -480,7 +482,7 @@ fn covariances_are_those_of_draws() {
     let own = case([0.6, 1.4], false, kernel, 7);
     let names: Vec<(String, Vec<String>)> =
         (0..3).map(|j| (format!("x{j}"), vec![format!("left_x{j}"), format!("right_x{j}")])).collect();
-    let groups = Groups::named(own.fit.model.columns(), &names).unwrap();
+    let groups = Players::named(own.fit.model.columns(), &names).unwrap();
     let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centred: true };
     // Items of their own on either side: of no two rows that are looked at one is the other's mirror.
     let sides = [(0..3, [1, 2]), (3..6, [5, 6])];
@@ -502,11 +504,11 @@ fn covariances_are_those_of_draws() {
     let values = (0..6).flat_map(|j| at.iter().map(move |row| row[j])).collect();
     let at = Table::from_column_major(own.fit.model.columns().to_vec(), at.len(), values).unwrap();
     let posterior = own.fit.posterior();
-    let drawn = posterior.sample(&posterior.at(&at).unwrap(), draws, 7).unwrap();
+    let drawn = posterior.sample(&posterior.functionals_at(&at).unwrap(), draws, 7).unwrap();
     let kernel = own.fit.model.kernel.clone();
     let gram = Cholesky::new(kernel.gram(&at), "gram matrix").unwrap();
     let functions =
-        Expansion::new(kernel, at, gram.solve(drawn.values[0].clone()), vec![0.0; draws]).unwrap();
+        KernelExpansion::new(kernel, at, gram.solve(drawn.values[0].clone()), vec![0.0; draws]).unwrap();
     for conditional in [None, Some(conditional.settings())] {
         let parts = parts.iter().map(|part| part.background(&own.fit.model)).collect();
         let question = Question::from(Game::Independent { parts, conditional });
@@ -532,11 +534,16 @@ fn refits_vary_as_their_values_do() {
     let (d, x) = (13, s.normals(6, 13));
     let coef = Matrix::from_row_major(6, 2, (0..12).map(|_| s.signed()).collect());
     let kernel = Kernel::gaussian(&vec![3.0; d]);
-    let refits = Expansion::new(kernel.clone(), x.clone(), coef.clone(), vec![0.0; 2]).unwrap();
+    let refits = KernelExpansion::new(kernel.clone(), x.clone(), coef.clone(), vec![0.0; 2]).unwrap();
     let mean = Matrix::column_vector((0..6).map(|_| s.signed()).collect());
-    let model = Expansion::new(kernel, x, mean, vec![0.0]).unwrap();
-    let known = vec![Known::Refits { coef, intercept: vec![0.0; 2], of: Refitted::Drawn { seed: 1 } }];
-    let covariance = Covariance { prior: 0.0, mirror: None, known, scale: vec![1.0] };
+    let model = KernelExpansion::new(kernel, x, mean, vec![0.0]).unwrap();
+    let known = vec![VarianceReduction::RefitDifferences {
+        coef,
+        intercept: vec![0.0; 2],
+        of: Refitted::Drawn { seed: 1 },
+    }];
+    let covariance =
+        PosteriorCovariance { prior_scale: 0.0, skew_swap: None, reduction: known, scale: vec![1.0] };
     let (low, high): (Vec<usize>, Vec<usize>) = ((0..6).collect(), (6..d).collect());
     let parts = [(low, s.normals(3, 6)), (high, s.normals(2, 7))];
     let parts = parts.map(|(columns, rows)| Part::new(&columns, &rows, None).background(&model)).to_vec();
@@ -563,7 +570,7 @@ fn what_has_no_covariance_is_refused() {
     };
     let names: Vec<(String, Vec<String>)> =
         (0..3).map(|j| (format!("x{j}"), vec![format!("left_x{j}"), format!("right_x{j}")])).collect();
-    let groups = Groups::named(own.fit.model.columns(), &names).unwrap();
+    let groups = Players::named(own.fit.model.columns(), &names).unwrap();
     let apart = |parts| Question::from(Game::Independent { parts, conditional: None });
     let torn = told(apart(vec![part(&[0, 1, 2]), part(&[3, 4, 5])]));
     assert!(torn.contains("a feature of both items"), "{torn}");

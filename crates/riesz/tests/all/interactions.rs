@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use riesz::index::Interaction;
 use riesz::kernel::{Linear, Profile};
 use riesz::{
-    Exactness, Expansion, Explainer, Explanation, Game, Groups, Index, Kernel, Matrix, Question, Table,
+    Exactness, Explainer, Explanation, Game, Kernel, KernelExpansion, Matrix, Players, Question, Table,
+    ValueIndex,
 };
 
 use crate::common::{Stream, stationary, value, with_threads};
@@ -52,11 +53,11 @@ pub fn weight(kind: Interaction, order: usize, size: usize, s: usize) -> f64 {
     }
 }
 
-pub fn index(kind: Interaction, order: usize) -> Index {
-    Index::Interaction { kind, order }
+pub fn index(kind: Interaction, order: usize) -> ValueIndex {
+    ValueIndex::Interaction { kind, order }
 }
 
-fn explain(case: &Case, game: &Game, index: Index) -> Explanation {
+fn explain(case: &Case, game: &Game, index: ValueIndex) -> Explanation {
     let question = Question::from(game.clone()).with_index(index);
     let explanation = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
     explanation.validate().unwrap();
@@ -131,7 +132,7 @@ fn who_has_nothing_to_do_with_each_other_does_not_interact() {
     let kernel = one(0) + one(1) * one(2) + 0.5 * one(3);
     let points = s.normals(30, 4);
     let coef = Matrix::column_vector((0..30).map(|_| s.signed()).collect());
-    let model = Expansion::new(kernel, points, coef, vec![1.0]).unwrap();
+    let model = KernelExpansion::new(kernel, points, coef, vec![1.0]).unwrap();
     let (rows, background) = (s.normals(4, 4), s.normals(6, 4));
     let game = Game::Interventional { background: background.into() };
     for kind in KINDS {
@@ -150,7 +151,7 @@ fn who_has_nothing_to_do_with_each_other_does_not_interact() {
 fn groups_and_threads() {
     let case = case(5, 40, 1, 2, 9);
     let names: Vec<String> = case.model.columns().iter().map(|c| c.name.clone()).collect();
-    let groups = Groups::named(
+    let groups = Players::named(
         case.model.columns(),
         &[("both".to_string(), vec![names[1].clone(), names[3].clone()])],
     )
@@ -174,7 +175,7 @@ fn pairs_of_many_players() {
     let (mut s, d) = (Stream(3), 60);
     let points = s.normals(50, d);
     let coef = Matrix::column_vector((0..50).map(|_| s.signed()).collect());
-    let model = Expansion::new(Kernel::gaussian(&vec![8.0; d]), points, coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(Kernel::gaussian(&vec![8.0; d]), points, coef, vec![0.0]).unwrap();
     let rows = s.normals(2, d);
     let all = |kind| {
         let question = Question::from(Game::Functional).with_index(index(kind, 2));
@@ -190,8 +191,9 @@ fn pairs_of_many_players() {
         }
     }
     let found = all(Interaction::Moebius);
-    let factor =
-        |i: usize, r: usize, j: usize| (-(model.points.get(i, j) - rows.get(r, j)).powi(2) / 128.0).exp_m1();
+    let factor = |i: usize, r: usize, j: usize| {
+        (-(model.support_points.get(i, j) - rows.get(r, j)).powi(2) / 128.0).exp_m1()
+    };
     for r in 0..2 {
         for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate() {
             if set.iter().any(|&j| j > 2) {
@@ -211,7 +213,8 @@ fn pairs_of_many_players() {
 fn many_background_rows_are_within_the_bound() {
     let linear = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
     let points = Table::from_rows(&[[1.0, 1.0]]).unwrap();
-    let model = Expansion::new(linear(0) * linear(1), points, Matrix::column_vector(vec![1.0]), vec![0.0]);
+    let model =
+        KernelExpansion::new(linear(0) * linear(1), points, Matrix::column_vector(vec![1.0]), vec![0.0]);
     let (model, n) = (model.unwrap(), 100_000);
     let background = Table::from_rows(&vec![[-1.0, -1.0]; n]).unwrap();
     let row = Table::from_rows(&[[1.0, 1.0]]).unwrap();
@@ -247,7 +250,7 @@ fn triples_of_many_players() {
     let (mut s, d) = (Stream(4), 30);
     let points = s.normals(70, d);
     let coef = Matrix::column_vector((0..70).map(|_| s.signed()).collect());
-    let model = Expansion::new(Kernel::gaussian(&vec![5.0; d]), points, coef, vec![0.5]).unwrap();
+    let model = KernelExpansion::new(Kernel::gaussian(&vec![5.0; d]), points, coef, vec![0.5]).unwrap();
     let (rows, background) = (s.normals(2, d), s.normals(3, d));
     for game in [Game::Functional, Game::Interventional { background: background.into() }] {
         for kind in KINDS {
@@ -262,7 +265,7 @@ fn triples_of_many_players() {
                 continue;
             }
             let factor = |i: usize, r: usize, j: usize| {
-                (-(model.points.get(i, j) - rows.get(r, j)).powi(2) / 50.0).exp_m1()
+                (-(model.support_points.get(i, j) - rows.get(r, j)).powi(2) / 50.0).exp_m1()
             };
             for (r, bound) in bound(&found).iter().enumerate() {
                 for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate().step_by(17) {
@@ -286,7 +289,7 @@ fn what_cannot_be_divided_by() {
     for (size, scale) in [(1.0, 1.0), (1e-60, 1e200), (1e45, 1e-300)] {
         // Products of columns times the point.
         let point = |v: [f64; 6]| Table::from_rows(&[v.map(|v| v * size)]).unwrap();
-        let model = Expansion::new(
+        let model = KernelExpansion::new(
             kernel.clone(),
             Table::from_rows(&[[1.0; 6]]).unwrap(),
             Matrix::column_vector(vec![scale]),

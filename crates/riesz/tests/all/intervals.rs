@@ -1,12 +1,13 @@
 //! Whatever states an estimate and an interval: the estimate lies inside, on random small problems and in the
 //! far tails.
 
-use riesz::expansion::Link;
-use riesz::fit::{GaussianProcess, Tune};
+use riesz::fit::{GaussianProcess, TunedParameters};
+use riesz::kernel_model::Link;
 use riesz::linalg::Sparse;
-use riesz::prediction::Rates;
+use riesz::prediction::NaturalScalePrediction;
 use riesz::preference::{
-    AbilityRidge, BradleyTerry, Duels, Odds, PairKernel, PreferenceProcess, Rankability, Ranking, wide_rows,
+    AbilityRidge, BradleyTerry, DuelLogOdds, Duels, PairKernel, PreferenceProcess, Rankability,
+    RankingRequest, wide_rows,
 };
 use riesz::{Explainer, Game, Kernel, Matrix, Question, Table};
 
@@ -53,13 +54,13 @@ fn the_probability_of_a_win_lies_in_its_interval() {
                 let process = PreferenceProcess { prior, margin, tune: false, ..plain };
                 let fit = process.fit(&items, &duels).unwrap();
                 let rows = wide_rows(&items, &pairs).unwrap();
-                let odds = Odds::of(&fit.model, Some(&fit.covariance), &rows).unwrap();
+                let odds = DuelLogOdds::of(&fit.model, Some(&fit.covariance), &rows).unwrap();
                 let each = (0..pairs.len()).map(|i| [(i, 1.0)]);
                 let sums = Sparse::from_columns(pairs.len(), each).unwrap();
-                let of_sums = Odds::of_sums(&fit.model, Some(&fit.covariance), &rows, &sums).unwrap();
+                let of_sums = DuelLogOdds::of_sums(&fit.model, Some(&fit.covariance), &rows, &sums).unwrap();
                 for (i, &(l, r)) in pairs.iter().enumerate() {
                     for odds in [&odds, &of_sums] {
-                        let chance = odds.chance(i).unwrap();
+                        let chance = odds.win_probability(i).unwrap();
                         let [low, high] = chance.interval;
                         inside("a win", low, chance.probability, high);
                         let (mean, sd) = (odds.mean[i] - margin.unwrap_or(0.0), odds.sd.as_ref().unwrap()[i]);
@@ -70,7 +71,7 @@ fn the_probability_of_a_win_lies_in_its_interval() {
                         assert!((low - central[0]).abs() < 1e-4 && (high - central[1]).abs() < 1e-4);
                         // Somebody wins, or neither does.
                         let other = pairs.iter().position(|pair| *pair == (r, l)).unwrap();
-                        let lost = odds.chance(other).unwrap().probability;
+                        let lost = odds.win_probability(other).unwrap().probability;
                         let tie = chance.tie.unwrap_or(0.0);
                         assert!((chance.probability + lost + tie - 1.0).abs() < 1e-9);
                         assert_eq!(chance.tie.is_some(), margin.is_some());
@@ -101,7 +102,7 @@ fn utilities_and_places_lie_in_their_intervals() {
         let fit = PreferenceProcess { prior, tune: false, ..plain }.fit(&items, &duels).unwrap();
         // Two draws lie on one side of the mean, half of the time.
         for draws in [2, 64] {
-            let ranking = Ranking { draws, seed, ..Ranking::default() };
+            let ranking = RankingRequest { draws, seed, ..RankingRequest::default() };
             check_ranking(&ranking.of(&fit.flow(&items).unwrap()).unwrap());
             let names: Vec<String> = (0..6).map(|i| i.to_string()).collect();
             let fit = BradleyTerry::new(AbilityRidge::Fixed(0.5)).fit(&names, &duels).unwrap();
@@ -113,7 +114,7 @@ fn utilities_and_places_lie_in_their_intervals() {
     let mut covariance = Matrix::zeros(60, 60);
     covariance.add_diagonal(|i| if i == 0 { 1e-6 } else { 1.0 });
     let mean: Vec<f64> = (0..60).map(|i| if i == 0 { 0.01 } else { 0.0 }).collect();
-    let found = Ranking::default().of_abilities(&mean, &covariance).unwrap();
+    let found = RankingRequest::default().of_abilities(&mean, &covariance).unwrap();
     check_ranking(&found);
     assert!(found.rank[0] == 1 && found.rank_interval[0].1 > 30, "{:?}", found.rank_interval[0]);
 }
@@ -127,11 +128,11 @@ fn rates_and_probabilities_lie_in_their_intervals() {
     let y = Matrix::column_vector((0..12).map(|i| x.get(i, 0).sin()).collect());
     for scale in [0.5, 4.0, 25.0] {
         let mut gp = GaussianProcess::new(scale * Kernel::gaussian(&[0.3]), 0.1);
-        gp.tune = Tune::Nothing;
+        gp.tune = TunedParameters::Nothing;
         let mut fit = gp.fit(&x, &y).unwrap();
         for link in [Link::Identity, Link::Log, Link::Logit] {
             fit.model.link = link;
-            let rates = Rates::of(&fit.posterior(), &new, 1.96).unwrap();
+            let rates = NaturalScalePrediction::of(&fit.posterior(), &new, 1.96).unwrap();
             for i in 0..9 {
                 inside("mean", rates.low[i], rates.mean[i], rates.high[i]);
                 inside("median", rates.low[i], rates.median[i], rates.high[i]);
@@ -146,7 +147,7 @@ fn values_and_their_importance_lie_in_their_intervals() {
     let x = s.normals(15, 3);
     let y = Matrix::column_vector((0..15).map(|i| x.get(i, 0) * x.get(i, 1)).collect());
     let mut gp = GaussianProcess::new(Kernel::gaussian(&[1.0, 1.0, 2.0]), 0.1);
-    gp.tune = Tune::Nothing;
+    gp.tune = TunedParameters::Nothing;
     let fit = gp.fit(&x, &y).unwrap();
     let question = Question::from(Game::Interventional { background: x.clone().into() }).with_covariance();
     let explainer = Explainer::new(&fit.model, question).unwrap();

@@ -3,18 +3,24 @@
 
 use std::sync::atomic::AtomicBool;
 
-use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::kernel_shap::{kernel_shap, kernel_shap_from};
+use riesz::attribution::sampled_shapley::{Budget, SampleState};
 use riesz::explanation::Sampling;
 use riesz::{
-    Background, Conditional, Conditioning, ConditioningKernel, Exactness, Expansion, Explainer, Explanation,
-    Game, Groups, Kernel, Matrix, Result, Table,
+    Background, ConditionalModel, Conditioning, ConditioningKernel, Exactness, Explainer, Explanation, Game,
+    Kernel, KernelExpansion, Matrix, Players, Result, Table,
 };
 
 use crate::common::{about, model, number, table};
 
-fn run(model: &Expansion, rows: &Table, game: &Game, groups: &Groups, coalitions: usize) -> Explanation {
+fn run(
+    model: &KernelExpansion,
+    rows: &Table,
+    game: &Game,
+    groups: &Players,
+    coalitions: usize,
+) -> Explanation {
     let question = about(game, groups).with_budget(Budget { coalitions, std_error: None, seed: 3 });
     kernel_shap(|x: &Table| model.predict(x), rows, &question, 100).unwrap()
 }
@@ -29,7 +35,7 @@ fn coalitions(found: &Explanation) -> usize {
 }
 
 /// The observational game that learns from `reference` in this way.
-fn drawn(reference: impl Into<Background>, conditional: Conditional) -> Game {
+fn drawn(reference: impl Into<Background>, conditional: ConditionalModel) -> Game {
     Game::Observational { reference: reference.into(), conditional }
 }
 
@@ -42,8 +48,8 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
     let background = Background { rows: table(50, 9, 5), weights };
     let kernel = Kernel::gaussian(&[1.0, 0.9, 1.1, 1.3, 0.8]);
     for groups in [
-        Groups::singletons(rows.columns()),
-        Groups::named(rows.columns(), &[("a", vec!["x0", "x4"])]).unwrap(),
+        Players::singletons(rows.columns()),
+        Players::named(rows.columns(), &[("a", vec!["x0", "x4"])]).unwrap(),
     ] {
         let conditioning = Conditioning {
             kernel: ConditioningKernel::Given(kernel.clone()),
@@ -56,7 +62,7 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
         for game in ways {
             // An intercept is not smoothed away, whether it is known or not: both games agree for a model
             // without one.
-            let plain = Expansion { intercept: vec![0.0; 2], ..model.clone() };
+            let plain = KernelExpansion { intercept: vec![0.0; 2], ..model.clone() };
             let model = if matches!(game, Game::Interventional { .. }) { &model } else { &plain };
             let expected = Explainer::new(model, about(&game, &groups)).unwrap().explain(&rows).unwrap();
             let found = run(model, &rows, &game, &groups, 4096);
@@ -85,7 +91,7 @@ fn an_embedding_weighs_the_reference() {
     let conditioning =
         Conditioning { kernel: ConditioningKernel::Given(kernel.clone()), ..Conditioning::with_ridge(0.01) };
     let game = Game::Observational { reference: reference.clone(), conditional: conditioning.into() };
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     let found = run(&model, &rows, &game, &groups, 4096);
     // Less its mean over the reference, the function is an expansion with that intercept.
     let mean: Vec<f64> = {
@@ -94,9 +100,9 @@ fn an_embedding_weighs_the_reference() {
     };
     for o in 0..2 {
         // f - mean = kernel part + (intercept - mean): the constant is weighed too, by Σ_b W_b.
-        let one = Expansion::new(
+        let one = KernelExpansion::new(
             Kernel::gaussian(&[1.2; 4]) + Kernel::constant(1.0),
-            model.points.stack(&table(0, 1, 4)).unwrap(),
+            model.support_points.stack(&table(0, 1, 4)).unwrap(),
             Matrix::column_vector(model.coef.column(o).into_iter().chain([0.0]).collect()),
             vec![0.0],
         )
@@ -106,10 +112,11 @@ fn an_embedding_weighs_the_reference() {
         let total: f64 = one.coef.column(0).iter().sum();
         let mut coef = one.coef.column(0);
         let far = Table::from_rows(&[[1e6, 1e6, 1e6, 1e6]]).unwrap();
-        let points = model.points.stack(&far).unwrap();
+        let points = model.support_points.stack(&far).unwrap();
         coef[12] = model.intercept[o] - mean[o] - total;
         let shifted =
-            Expansion::new(one.kernel.clone(), points, Matrix::column_vector(coef), vec![mean[o]]).unwrap();
+            KernelExpansion::new(one.kernel.clone(), points, Matrix::column_vector(coef), vec![mean[o]])
+                .unwrap();
         let expected = Explainer::new(&shifted, game.clone()).unwrap().explain(&rows).unwrap();
         for i in 0..2 {
             for j in 0..4 {
@@ -172,8 +179,8 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
         let of = |i: usize| (0..3).map(|j| a[j] * t.get(i, j)).sum();
         Ok(Matrix::column_vector((0..t.rows()).map(of).collect()))
     };
-    let groups = Groups::singletons(rows.columns());
-    let game = drawn(reference, Conditional::Gaussian { draws: 50 });
+    let groups = Players::singletons(rows.columns());
+    let game = drawn(reference, ConditionalModel::Gaussian { draws: 50 });
     let (mut covered, mut means, mut square, mut claimed) = (0, [0.0; 3], 0.0, 0.0);
     for seed in 0..400 {
         let budget = Budget { seed, ..Budget::default() };
@@ -198,7 +205,7 @@ fn rare_events_are_covered() {
     let (reference, mean, covariance) = normal_sample();
     let x = [-0.5, 0.3, 1.0];
     let rows = Table::from_rows(&[x]).unwrap();
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     for limit in [2.2, 3.4, 4.2] {
         let size = if limit > 2.5 { 1.0 } else { 10.0 };
         let event = |v: f64| if v > limit { size } else { 0.0 };
@@ -224,7 +231,7 @@ fn rare_events_are_covered() {
                 size * upper_tail((limit - centre) / (covariance[0][0] - explained).sqrt())
             }
         });
-        let game = drawn(reference.clone(), Conditional::Gaussian { draws: 100 });
+        let game = drawn(reference.clone(), ConditionalModel::Gaussian { draws: 100 });
         let (mut covered, runs) = (0, 150);
         for seed in 0..runs {
             let budget = Budget { seed, ..Budget::default() };
@@ -264,7 +271,7 @@ fn answers_at_the_background_are_in_the_bound() {
         let unit = (1_u64 << 40) as f64;
         let sum: i128 = background.iter().map(|row| (large(row) * unit) as i128).sum();
         let game = Game::Interventional { background: Table::from_rows(&background).unwrap().into() };
-        let found = kernel_shap(f, &rows, &about(&game, &Groups::singletons(rows.columns())), 100).unwrap();
+        let found = kernel_shap(f, &rows, &about(&game, &Players::singletons(rows.columns())), 100).unwrap();
         let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
         let (n, d) = (n as i128, d as i128);
         for value in &found.values {
@@ -288,9 +295,9 @@ fn gaussian_draws_do_not_mind_units() {
     };
     let x = reference.select_rows(&[17, 60]);
     let f = |t: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(t.column(0).to_vec())) };
-    let groups = Groups::singletons(x.columns());
+    let groups = Players::singletons(x.columns());
     let run = |reference: Table, rows: &Table| {
-        let game = drawn(reference, Conditional::Gaussian { draws: 400 });
+        let game = drawn(reference, ConditionalModel::Gaussian { draws: 400 });
         kernel_shap(f, rows, &about(&game, &groups), 1 << 20).unwrap()
     };
     let (plain, other) = (run(reference.clone(), &x), run(stretched(&reference), &stretched(&x)));
@@ -316,9 +323,9 @@ fn copulas_do_not_mind_monotone_changes() {
             Ok(Matrix::column_vector((0..t.rows()).map(of).collect()))
         }
     };
-    let groups = Groups::singletons(x.columns());
+    let groups = Players::singletons(x.columns());
     let run = |reference: Table, rows: &Table, unbend: bool| {
-        let game = drawn(reference, Conditional::Copula { draws: 40 });
+        let game = drawn(reference, ConditionalModel::Copula { draws: 40 });
         kernel_shap(sum(unbend), rows, &about(&game, &groups), 1 << 20).unwrap()
     };
     let (plain, curved) = (run(reference.clone(), &x, false), run(bent(&reference), &bent(&x), true));
@@ -333,7 +340,7 @@ fn copulas_do_not_mind_monotone_changes() {
 fn sampled_coalitions_and_bad_input() {
     let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
     let rows = table(300, 2, 9);
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     let game = Game::Interventional { background: table(50, 6, 9).into() };
     let (all, some) = (run(&model, &rows, &game, &groups, 4096), run(&model, &rows, &game, &groups, 150));
     assert!(coalitions(&some) < coalitions(&all) / 2 && matches!(all.exactness, Exactness::Exact { .. }));
@@ -345,16 +352,16 @@ fn sampled_coalitions_and_bad_input() {
         kernel_shap(f, &rows, &about(game, &groups), 100).unwrap_err().to_string()
     };
     let one: Background = table(0, 1, 9).into();
-    assert!(refused(&drawn(one.clone(), Conditional::Gaussian { draws: 1 })).contains("draws = 1"));
-    assert!(refused(&drawn(one, Conditional::Gaussian { draws: 9 })).contains("at least 2 rows"));
+    assert!(refused(&drawn(one.clone(), ConditionalModel::Gaussian { draws: 1 })).contains("draws = 1"));
+    assert!(refused(&drawn(one, ConditionalModel::Gaussian { draws: 9 })).contains("at least 2 rows"));
     // A constant column has one value to draw.
     let constant: Vec<Vec<f64>> = (0..20).map(|i| vec![number(i, 0), 5.0]).collect();
     let reference: Background = Table::from_rows(&constant).unwrap().into();
     let rows = Table::from_rows(&[[0.3, 5.0]]).unwrap();
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     for game in [
-        drawn(reference.clone(), Conditional::Gaussian { draws: 20 }),
-        drawn(reference, Conditional::Copula { draws: 20 }),
+        drawn(reference.clone(), ConditionalModel::Gaussian { draws: 20 }),
+        drawn(reference, ConditionalModel::Copula { draws: 20 }),
     ] {
         let f = |x: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(x.column(1).to_vec())) };
         let found = kernel_shap(f, &rows, &about(&game, &groups), 100).unwrap();
@@ -367,17 +374,17 @@ fn sampled_coalitions_and_bad_input() {
 fn going_on_ends_where_one_run_does() {
     let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
     let rows = table(300, 2, 9);
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     let reference: Background = table(50, 12, 9).into();
     let conditioning = Conditioning::with_ridge(0.05);
     for game in [
         Game::Interventional { background: reference.clone() },
-        drawn(reference.clone(), Conditional::Gaussian { draws: 5 }),
+        drawn(reference.clone(), ConditionalModel::Gaussian { draws: 5 }),
         drawn(reference, conditioning.into()),
     ] {
         for large in [300, 4096] {
-            let mut sample = Sample::default();
-            let go_on = |coalitions, sample: &mut Sample| {
+            let mut sample = SampleState::default();
+            let go_on = |coalitions, sample: &mut SampleState| {
                 let (budget, mut asked) = (Budget { coalitions, std_error: None, seed: 3 }, 0);
                 let f = |x: &Table| {
                     asked += x.rows();
@@ -393,7 +400,7 @@ fn going_on_ends_where_one_run_does() {
             };
             let (first, _) = go_on(120, &mut sample);
             let (mut grown, added) = go_on(large, &mut sample);
-            let (whole, asked) = go_on(large, &mut Sample::default());
+            let (whole, asked) = go_on(large, &mut SampleState::default());
             assert!(added < asked && coalitions(&first) < coalitions(&grown));
             assert_eq!(sample.coalitions() + 2, coalitions(&grown));
             if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut grown.exactness {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use faer::Side;
 use riesz::kernel::{
-    ArgumentValues, Declaration, Factor, KernelExpression, Lengthscale, Structure, Takes, Term, Ungiven,
-    Units, lengthscales, registry,
+    ArgumentType, ArgumentValues, ColumnScaling, DefaultValue, Factor, FactorSchema, KernelExpression,
+    Lengthscale, Structure, Term, lengthscales, registry,
 };
 use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
 use serde_json::Value;
@@ -33,24 +33,27 @@ fn table(n: usize, random: &mut Stream) -> Table {
 }
 
 /// The columns of [`table`] that a kind of factor reads.
-fn columns(kind: &Declaration) -> Vec<usize> {
+fn columns(kind: &FactorSchema) -> Vec<usize> {
     if kind.categorical { vec![3, 4] } else { vec![0, 1, 2] }
 }
 
 type Given = Vec<(&'static str, Vec<f64>)>;
 
 /// A value for every argument, off the ends of its range.
-fn draw(kind: &Declaration, random: &mut Stream) -> Given {
-    let one = |takes: Takes, random: &mut Stream| match takes {
-        Takes::Lengthscales | Takes::Scales | Takes::Positive => between(random, 0.5, 2.0),
-        Takes::Number => between(random, 0.2, 1.0),
-        Takes::Centers => between(random, -0.5, 0.5),
-        Takes::Fraction => between(random, 0.1, 0.9),
-        Takes::Whole(most) => 1.0 + below(random, most.min(4) as usize) as f64,
-        Takes::Flag => below(random, 2) as f64,
+fn draw(kind: &FactorSchema, random: &mut Stream) -> Given {
+    let one = |takes: ArgumentType, random: &mut Stream| match takes {
+        ArgumentType::Lengthscales | ArgumentType::Scales | ArgumentType::Positive => {
+            between(random, 0.5, 2.0)
+        }
+        ArgumentType::Number => between(random, 0.2, 1.0),
+        ArgumentType::Centers => between(random, -0.5, 0.5),
+        ArgumentType::Fraction => between(random, 0.1, 0.9),
+        ArgumentType::Whole(most) => 1.0 + below(random, most.min(4) as usize) as f64,
+        ArgumentType::Flag => below(random, 2) as f64,
     };
-    let count = |takes: Takes| if takes.by_column() { columns(kind).len() } else { 1 };
-    let values = |takes: Takes, random: &mut Stream| (0..count(takes)).map(|_| one(takes, random)).collect();
+    let count = |takes: ArgumentType| if takes.by_column() { columns(kind).len() } else { 1 };
+    let values =
+        |takes: ArgumentType, random: &mut Stream| (0..count(takes)).map(|_| one(takes, random)).collect();
     kind.arguments.iter().map(|a| (a.name, values(a.takes, random))).collect()
 }
 
@@ -59,7 +62,7 @@ fn product(factors: Vec<Factor>) -> Kernel {
 }
 
 /// Every kind several times, with random arguments.
-fn kinds() -> impl Iterator<Item = (&'static Declaration, Given, Vec<Factor>, Stream)> {
+fn kinds() -> impl Iterator<Item = (&'static FactorSchema, Given, Vec<Factor>, Stream)> {
     registry().flat_map(|kind| (0..12).map(move |seed| (kind, seed))).map(|(kind, seed)| {
         let mut random = Stream(seed);
         let given = draw(kind, &mut random);
@@ -74,22 +77,25 @@ fn names_are_unique() {
     assert!(names.len() >= 15);
     for (i, name) in names.iter().enumerate() {
         assert!(!names[..i].contains(name) && *name != "constant", "{name}");
-        assert!(Declaration::named(&name.to_uppercase()).unwrap().names.contains(name));
+        assert!(FactorSchema::named(&name.to_uppercase()).unwrap().names.contains(name));
     }
 }
 
 #[test]
 fn help_says_everything() {
-    let help = riesz::kernel::help();
+    let help = riesz::kernel::help_text();
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
     for kind in registry() {
-        let own: Vec<&str> = help.lines().filter(|line| line.contains(&kind.usage())).collect();
+        let own: Vec<&str> = help.lines().filter(|line| line.contains(&kind.syntax())).collect();
         assert!(own.len() == 1 && own[0].contains(kind.formula), "{help}");
         assert!(kind.names.iter().all(|name| own[0].contains(name)), "{help}");
-        let usage = kind.usage();
+        let usage = kind.syntax();
         let words: Vec<&str> = usage.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         for argument in kind.arguments.iter().filter(|a| words[1..].contains(&a.name)) {
-            assert!(help.contains(&format!("{}  ", argument.name)) && help.contains(argument.help), "{help}");
+            assert!(
+                help.contains(&format!("{}  ", argument.name)) && help.contains(argument.help_text),
+                "{help}"
+            );
         }
     }
 }
@@ -171,7 +177,13 @@ fn parameters_are_the_arguments() {
         for factor in factors {
             let parameters = factor.parameters();
             let tuned = |takes| {
-                matches!(takes, Takes::Lengthscales | Takes::Positive | Takes::Number | Takes::Fraction)
+                matches!(
+                    takes,
+                    ArgumentType::Lengthscales
+                        | ArgumentType::Positive
+                        | ArgumentType::Number
+                        | ArgumentType::Fraction
+                )
             };
             let mut missing: Vec<&str> =
                 kind.arguments.iter().filter(|a| tuned(a.takes)).map(|a| a.name).collect();
@@ -236,9 +248,9 @@ fn expressions_say_every_argument() {
         let mut expected = Vec::new();
         for ((name, values), argument) in given.iter().zip(kind.arguments) {
             match argument.takes {
-                Takes::Centers => expected.push((*name, vec![0.0])),
-                Takes::Scales => expected.push((*name, vec![1.0])),
-                Takes::Flag => {
+                ArgumentType::Centers => expected.push((*name, vec![0.0])),
+                ArgumentType::Scales => expected.push((*name, vec![1.0])),
+                ArgumentType::Flag => {
                     arguments.extend((values[0] == 1.0).then(|| name.to_string()));
                     expected.push((*name, values.clone()));
                 }
@@ -252,13 +264,13 @@ fn expressions_say_every_argument() {
         let expected = product(kind.factors(&own, &expected).unwrap());
         for name in kind.names {
             let text = format!("{name}({})", arguments.join(", "));
-            let found = KernelExpression::parse(&text).unwrap().resolve(&x, &Units::raw(5));
+            let found = KernelExpression::parse(&text).unwrap().resolve(&x, &ColumnScaling::raw(5));
             assert_eq!(found.unwrap_or_else(|e| panic!("{text}: {e}")), expected, "{text}");
             // What is left out has its default, or is asked for.
             let text = format!("{}({})", name.to_uppercase(), names.join(","));
-            let units = Units::standardised(&x);
+            let units = ColumnScaling::standardised(&x);
             let found = KernelExpression::parse(&text).unwrap().resolve(&x, &units);
-            let refused = kind.arguments.iter().find(|a| matches!(a.ungiven, Ungiven::Refused(_)));
+            let refused = kind.arguments.iter().find(|a| matches!(a.ungiven, DefaultValue::Refused(_)));
             if let Some(refused) = refused {
                 assert!(found.unwrap_err().to_string().contains(&format!("{name} needs a {}", refused.name)));
                 continue;
@@ -267,11 +279,13 @@ fn expressions_say_every_argument() {
             let pick = |from: &[f64]| own.iter().map(|&j| from[j]).collect::<Vec<_>>();
             for argument in kind.arguments {
                 let expected = match (argument.takes, argument.ungiven) {
-                    (Takes::Lengthscales, _) => lengthscales(&x, &own, &units, Lengthscale::Median).unwrap(),
-                    (Takes::Centers, _) => pick(&units.center),
-                    (Takes::Scales, _) => pick(&units.scale),
-                    (Takes::Flag, _) => vec![0.0],
-                    (_, Ungiven::OverColumns) => vec![1.0 / own.len() as f64],
+                    (ArgumentType::Lengthscales, _) => {
+                        lengthscales(&x, &own, &units, Lengthscale::Median).unwrap()
+                    }
+                    (ArgumentType::Centers, _) => pick(&units.center),
+                    (ArgumentType::Scales, _) => pick(&units.scale),
+                    (ArgumentType::Flag, _) => vec![0.0],
+                    (_, DefaultValue::OverColumns) => vec![1.0 / own.len() as f64],
                     _ => vec![argument.default],
                 };
                 assert_eq!(found.list(argument.name), expected, "{} of {text}", argument.name);
@@ -289,11 +303,11 @@ fn arguments_are_checked() {
         );
         for argument in kind.arguments {
             let bad = match argument.takes {
-                Takes::Lengthscales | Takes::Scales | Takes::Positive => vec![0.0, -1.0],
-                Takes::Centers => vec![],
-                Takes::Number => vec![-1e151],
-                Takes::Fraction | Takes::Flag => vec![-0.1, 1.1],
-                Takes::Whole(most) => vec![0.0, 1.5, f64::from(most) + 1.0],
+                ArgumentType::Lengthscales | ArgumentType::Scales | ArgumentType::Positive => vec![0.0, -1.0],
+                ArgumentType::Centers => vec![],
+                ArgumentType::Number => vec![-1e151],
+                ArgumentType::Fraction | ArgumentType::Flag => vec![-0.1, 1.1],
+                ArgumentType::Whole(most) => vec![0.0, 1.5, f64::from(most) + 1.0],
             };
             for value in bad.into_iter().chain([f64::NAN, f64::INFINITY]) {
                 let said = say(vec![(argument.name, vec![value])]);

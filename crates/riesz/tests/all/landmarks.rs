@@ -1,13 +1,13 @@
 //! How far fits through landmarks are from those with all rows as support points, against the latter.
 
-use riesz::explanation::Source;
+use riesz::explanation::UncertaintySource;
 use riesz::fit::nystrom::{
-    Beginning, Choice, Classifier, Fitting, Job, Kind, Learning, Model, Needs, Pass, Penalties, Plan, Rows,
-    Solution, Solver, Statistics, Survey,
+    Classifier, DataPass, DataSurvey, FitPlan, FitState, GpTuning, InitialData, InitialInput, Job, Kind,
+    LabelledRows, LandmarkChoice, Model, RidgeSolution, RidgeSpec, Solver, Statistics,
 };
-use riesz::fit::{Fitted, GaussianProcess, KernelLogisticRegression, Tune};
+use riesz::fit::{FittedModel, GaussianProcess, KernelLogisticRegression, TunedParameters};
 use riesz::linalg::Cholesky;
-use riesz::{Expansion, Explainer, Game, Kernel, Matrix, Posterior, Question};
+use riesz::{Explainer, Game, Kernel, KernelExpansion, Matrix, Posterior, Question};
 
 use crate::common::Stream;
 
@@ -22,7 +22,7 @@ struct Case {
 }
 
 /// The minimiser over all functions and a constant, in dense form.
-fn dense(rows: &Rows, kernel: &Kernel, ridge: f64) -> Expansion {
+fn dense(rows: &LabelledRows, kernel: &Kernel, ridge: f64) -> KernelExpansion {
     let (n, t) = (rows.len(), rows.y.cols());
     let mut matrix = kernel.gram(&rows.x);
     for i in 0..n {
@@ -38,7 +38,7 @@ fn dense(rows: &Rows, kernel: &Kernel, ridge: f64) -> Expansion {
         (0..n).for_each(|i| coef[(i, o)] -= shift * ones[i]);
         intercept.push(shift);
     }
-    Expansion::new(kernel.clone(), rows.x.clone(), coef, intercept).unwrap()
+    KernelExpansion::new(kernel.clone(), rows.x.clone(), coef, intercept).unwrap()
 }
 
 /// Root mean square, and the share within ± 1.96 deviations.
@@ -90,23 +90,23 @@ fn what_landmarks_leave_out_is_covered() {
         });
         let y = Matrix::from_row_major(n, 2, y.collect());
         let weights = case.weighted.then(|| (0..n).map(|_| 1.3 + s.signed()).collect());
-        let rows = Rows::new(x, y, weights).unwrap();
+        let rows = LabelledRows::new(x, y, weights).unwrap();
         let kernel = Kernel::gaussian(&vec![case.lengthscale; d]);
 
-        let choice = Choice { landmarks: case.landmarks, folds: 1, centered: true, seed: 1 };
-        let mut survey = Survey::new(rows.x.columns(), 2, case.weighted, choice.candidates(), 1);
+        let choice = LandmarkChoice { landmarks: case.landmarks, folds: 1, centered: true, seed: 1 };
+        let mut survey = DataSurvey::new(rows.x.columns(), 2, case.weighted, choice.candidates(), 1);
         survey.add(&rows).unwrap();
-        let plan = Plan::new(&survey, kernel.clone(), Model::Ridge, choice).unwrap();
+        let plan = FitPlan::new(&survey, kernel.clone(), Model::Ridge, choice).unwrap();
         let statistics = Statistics::of(&plan, &rows, 0).unwrap();
-        let penalties = Penalties { ridges: vec![case.ridge], intercept: true };
-        let solution = Solution::new(&plan, statistics, &penalties).unwrap();
+        let penalties = RidgeSpec { ridges: vec![case.ridge], intercept: true };
+        let solution = RidgeSolution::new(&plan, statistics, &penalties).unwrap();
         let (model, missing) = (solution.model().unwrap(), solution.missing().unwrap());
         let (distance, covariance) = (&missing.distances, &missing.covariance);
         let full = dense(&rows, &kernel, case.ridge);
 
         let new = s.normals(400, d);
         let posterior = Posterior::new(&model, covariance).unwrap();
-        assert_eq!(posterior.source(), Source::Landmarks { doublings: 4 });
+        assert_eq!(posterior.source(), UncertaintySource::Landmarks { doublings: 4 });
         let sd = posterior.sd(&new).unwrap();
         let (found, truth) = (model.predict(&new).unwrap(), full.predict(&new).unwrap());
         for o in 0..2 {
@@ -121,7 +121,9 @@ fn what_landmarks_leave_out_is_covered() {
         let background = new.select_rows(&(0..12).collect::<Vec<_>>());
         let some = new.select_rows(&(20..80).collect::<Vec<_>>());
         let question = Question::from(Game::Interventional { background: background.into() });
-        let of = |model: &Expansion| Explainer::new(model, question.clone()).unwrap().explain(&some).unwrap();
+        let of = |model: &KernelExpansion| {
+            Explainer::new(model, question.clone()).unwrap().explain(&some).unwrap()
+        };
         let explainer = Explainer::new(&model, question.clone().with_covariance()).unwrap();
         let known = explainer.with_posterior(Some(covariance)).unwrap().explain(&some).unwrap();
         let (_, share) = held(&of(&full).values, &known.values, &known.sd().unwrap());
@@ -136,40 +138,40 @@ fn what_landmarks_leave_out_is_covered() {
 }
 
 /// A fit through landmarks of rows in memory.
-fn through(job: &Job, kernel: &Kernel, rows: &Rows) -> (Plan, Fitted) {
+fn through(job: &Job, kernel: &Kernel, rows: &LabelledRows) -> (FitPlan, FittedModel) {
     let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
     survey.add(rows).unwrap();
     let plan = job.plan(&survey, job.tuned(&survey, kernel.clone()).unwrap()).unwrap();
     let statistics;
     let beginning = match plan.needs() {
-        Needs::Statistics => {
+        InitialData::Statistics => {
             statistics = Statistics::of(&plan, rows, 0).unwrap();
-            Beginning::Statistics(statistics.clone())
+            InitialInput::Statistics(statistics.clone())
         }
-        Needs::Survey => Beginning::Survey(&survey),
-        Needs::Nothing => Beginning::Nothing,
+        InitialData::Survey => InitialInput::Survey(&survey),
+        InitialData::Nothing => InitialInput::Nothing,
     };
-    let mut fitting = Fitting::new(&plan, job, beginning).unwrap();
-    while let Some(coefficients) = fitting.wants().cloned() {
-        fitting.take(&Pass::of(&plan, &coefficients, rows, 0).unwrap()).unwrap();
+    let mut fitting = FitState::new(&plan, job, beginning).unwrap();
+    while let Some(coefficients) = fitting.next_coefficients().cloned() {
+        fitting.apply_pass(&DataPass::of(&plan, &coefficients, rows, 0).unwrap()).unwrap();
     }
     let fitted = fitting.fitted().unwrap();
     (plan, fitted)
 }
 
 /// What a model's card says.
-fn said(fitted: &Fitted, name: &str) -> f64 {
-    let own = fitted.model.card.iter().find(|fact| fact.name.starts_with(name)).unwrap();
+fn said(fitted: &FittedModel, name: &str) -> f64 {
+    let own = fitted.model.model_card.iter().find(|fact| fact.name.starts_with(name)).unwrap();
     own.value.parse().unwrap()
 }
 
 /// The distance that it says.
-fn estimated(fitted: &Fitted) -> f64 {
+fn estimated(fitted: &FittedModel) -> f64 {
     said(fitted, "distance from all rows")
 }
 
 /// Rows of five columns whose target is a sum of waves, with noise.
-fn waves(n: usize, noise: f64, seed: u64) -> Rows {
+fn waves(n: usize, noise: f64, seed: u64) -> LabelledRows {
     let mut s = Stream(seed);
     let (x, ways, errors) = (s.normals(n, 5), s.normals(6, 5), s.normals(n, 1));
     let y = (0..n).map(|i| {
@@ -177,7 +179,7 @@ fn waves(n: usize, noise: f64, seed: u64) -> Rows {
         (0..6).map(|w| (0.9 * along(w)).sin()).sum::<f64>() + noise * errors.get(i, 0)
     });
     let y = Matrix::column_vector(y.collect());
-    Rows::new(x, y, None).unwrap()
+    LabelledRows::new(x, y, None).unwrap()
 }
 
 /// The same of logistic regression, against the dense one: the curvature at the optimum is the inner product.
@@ -198,7 +200,7 @@ fn what_landmarks_leave_out_of_classes_is_covered() {
         let full = KernelLogisticRegression::new(kernel, ridge).fit(&rows.x, &labels, &names).unwrap().model;
         let new = Stream(seed as u64).normals(300, 5);
         let posterior = Posterior::new(&fitted.model, fitted.covariance.as_ref().unwrap()).unwrap();
-        assert_eq!(posterior.source(), Source::Landmarks { doublings: 4 });
+        assert_eq!(posterior.source(), UncertaintySource::Landmarks { doublings: 4 });
         let (found, truth, sd) =
             (fitted.model.predict(&new).unwrap(), full.predict(&new).unwrap(), posterior.sd(&new).unwrap());
         let (off, share) = held(truth.data(), found.data(), sd.data());
@@ -218,11 +220,11 @@ fn what_landmarks_leave_out_of_a_process_is_known() {
     for (seed, (noise, landmarks)) in [(0.5, 60), (0.5, 150), (0.1, 300)].into_iter().enumerate() {
         let rows = waves(800, 0.5, 80 + seed as u64);
         let kernel = Kernel::gaussian(&[2.0; 5]);
-        let learning = Learning { noise, tune: Tune::Nothing, normalize_y: false, restarts: 0 };
+        let learning = GpTuning { noise, tune: TunedParameters::Nothing, normalize_y: false, restarts: 0 };
         let job = Job { kind: Kind::Process(learning), corrections: 0, ..Job::new(landmarks) };
         let (_, fitted) = through(&job, &kernel, &rows);
         let mut dense = GaussianProcess::new(kernel, noise);
-        (dense.tune, dense.normalize_y) = (Tune::Nothing, false);
+        (dense.tune, dense.normalize_y) = (TunedParameters::Nothing, false);
         let dense = dense.fit(&rows.x, &rows.y).unwrap();
         let new = Stream(seed as u64).normals(300, 5);
         let (found, truth) = (fitted.model.predict(&new).unwrap(), dense.model.predict(&new).unwrap());

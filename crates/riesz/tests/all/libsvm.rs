@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use riesz::fit::{SupportVectorClassifier, SupportVectorRegressor};
 use riesz::format::libsvm::{read, write};
 use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
-use riesz::{Error, Expansion, Kernel, Link, Matrix, Table};
+use riesz::{Error, Kernel, KernelExpansion, Link, Matrix, Table};
 
 use crate::common::{fixture, numbers};
 
@@ -20,9 +20,9 @@ const FILES: [(&str, &str); 7] = [
 ];
 
 /// Equal but for columns' names and the order of points.
-fn same(a: &Expansion, b: &Expansion) {
+fn same(a: &KernelExpansion, b: &KernelExpansion) {
     assert_eq!(a.kernel, b.kernel);
-    assert_eq!(a.points, b.points);
+    assert_eq!(a.support_points, b.support_points);
     assert_eq!(a.coef, b.coef);
     assert_eq!(a.intercept, b.intercept);
     assert_eq!((a.link, &a.classes), (b.link, &b.classes));
@@ -46,7 +46,7 @@ fn files_of_libsvm_decide_as_libsvm() {
         }
         for (r, label) in case["predicted"].as_array().unwrap().iter().enumerate() {
             assert_eq!(
-                model.classes[model.class_of(ours.row(r)).unwrap()],
+                model.classes[model.predicted_class(ours.row(r)).unwrap()],
                 label.as_str().unwrap(),
                 "{name}"
             );
@@ -69,7 +69,10 @@ fn labels_keep_libsvms_meaning() {
     let x = Table::from_rows(&[[3.0, 1.0], [-3.0, 1.0]]).unwrap();
     let outputs = model.predict(&x).unwrap();
     assert_eq!(outputs.data(), [3.0, -3.0]);
-    assert_eq!((model.class_of(outputs.row(0)), model.class_of(outputs.row(1))), (Some(1), Some(0)));
+    assert_eq!(
+        (model.predicted_class(outputs.row(0)), model.predicted_class(outputs.row(1))),
+        (Some(1), Some(0))
+    );
     // The labels the other way round: the value keeps LIBSVM's sign, positive for the first label.
     let model = read(two.replace("label 1 -1", "label -1 1").as_bytes(), None).unwrap();
     assert_eq!(model.classes, ["1", "-1"]);
@@ -149,16 +152,16 @@ fn wrong_files_are_refused_with_the_line() {
     assert!(parse_error(wide.as_bytes(), None).1.contains("too many"));
 }
 
-fn regression(kernel: Kernel) -> Expansion {
+fn regression(kernel: Kernel) -> KernelExpansion {
     let points = Table::from_rows(&[[1.0, 2.0], [0.5, 0.0]]).unwrap();
-    Expansion::new(kernel, points, Matrix::column_vector(vec![1.0, -0.3]), vec![0.25]).unwrap()
+    KernelExpansion::new(kernel, points, Matrix::column_vector(vec![1.0, -0.3]), vec![0.25]).unwrap()
 }
 
 #[test]
 fn models_without_libsvm_form_say_why() {
     let linear =
         |center, scale: [f64; 2]| Linear { columns: vec![0, 1], center, scale: scale.to_vec() }.into();
-    let reason = |model: &Expansion| match write(model) {
+    let reason = |model: &KernelExpansion| match write(model) {
         Err(Error::Format { problem }) => problem,
         other => panic!("{other:?}"),
     };
@@ -257,7 +260,7 @@ prop_compose! {
         intercept in prop::collection::vec(double(), 10),
         length in 0.01..100.0_f64,
         k in Just(k), counts in Just(counts), d in Just(d),
-    ) -> Expansion {
+    ) -> KernelExpansion {
         let owners: Vec<usize> = (0..k).flat_map(|c| vec![c; counts[c]]).collect();
         let n = owners.len();
         let pairs: Vec<(usize, usize)> = (0..k).flat_map(|i| (i + 1..k).map(move |j| (i, j))).collect();
@@ -279,7 +282,7 @@ prop_compose! {
             isotropic: true,
         };
         let mut model =
-            Expansion::new(kernel.into(), table, matrix, intercept[..pairs.len()].to_vec()).unwrap();
+            KernelExpansion::new(kernel.into(), table, matrix, intercept[..pairs.len()].to_vec()).unwrap();
         model.link = Link::Vote;
         model.classes = (0..k).map(|c| (c as i32 * 5 - 7).to_string()).collect();
         model
@@ -290,7 +293,7 @@ proptest! {
     #[test]
     fn round_trips_are_exact(model in classifier()) {
         let text = write(&model).unwrap();
-        let again = read(text.as_bytes(), Some(model.points.width())).unwrap();
+        let again = read(text.as_bytes(), Some(model.support_points.width())).unwrap();
         same(&model, &again);
         prop_assert_eq!(write(&again).unwrap().replace("svm_type nu_svc", "svm_type c_svc"), text);
     }
@@ -322,7 +325,7 @@ proptest! {
         }
         for width in [None, Some(5)] {
             if let Ok(model) = read(&bytes, width) {
-                let again = read(write(&model).unwrap().as_bytes(), Some(model.points.width())).unwrap();
+                let again = read(write(&model).unwrap().as_bytes(), Some(model.support_points.width())).unwrap();
                 prop_assert_eq!(again.intercept, model.intercept);
             }
         }

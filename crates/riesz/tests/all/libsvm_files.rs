@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use riesz::expansion::ProbabilityLink;
 use riesz::explainer::PredictionFunction;
 use riesz::format::libsvm::{Features, Ranges, read_ranges, read_with, write};
-use riesz::question::Estimator;
+use riesz::kernel_model::ProbabilityLink;
+use riesz::question::ValueEstimator;
 use riesz::{
-    Background, Error, Exactness, Expansion, Explainer, Explanation, Game, Matrix, Prediction, Question,
-    Table,
+    Background, Error, Exactness, Explainer, Explanation, Game, KernelExpansion, Matrix, Prediction,
+    Question, Table,
 };
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 /// The cases whose files are called so: the model in the user's units, rows, and LIBSVM's decision values.
-fn cases(of: impl Fn(&str) -> bool) -> Vec<(Value, Expansion, Table, Matrix)> {
+fn cases(of: impl Fn(&str) -> bool) -> Vec<(Value, KernelExpansion, Table, Matrix)> {
     let all = fixture("svm/files.json");
     let chosen = all["cases"].as_array().unwrap().iter().filter(|case| of(case["file"].as_str().unwrap()));
     let matrix = |rows: &Value| rows.as_array().unwrap().iter().map(numbers).collect::<Vec<_>>();
@@ -140,7 +140,7 @@ fn sigmoid_models_are_explained_by_their_predictions() {
         let function = PredictionFunction::new(&model, None, false);
         assert!(matches!(function.without_exact_values(None), Some(Error::NotProduct { .. })));
         let game = Game::Interventional { background: Background::from(background.clone()) };
-        for estimator in [Estimator::KernelShap, Estimator::Permutation { per_reference: 9 }] {
+        for estimator in [ValueEstimator::KernelShap, ValueEstimator::Permutation { per_reference: 9 }] {
             let question = Question { estimator, ..Question::from(game.clone()) };
             let found = function.explain(&rows, 0, &question).unwrap();
             check_values(&found, &enumerated(|rows| model.predict(rows).unwrap(), &rows, &background));

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use riesz::fit::{ClassWeight, KernelLogisticRegression, KlrFit};
 use riesz::kernel::{Linear, Profile};
-use riesz::{Error, Expansion, Kernel, Link, Table};
+use riesz::{Error, Kernel, KernelExpansion, Link, Table};
 use serde_json::Value;
 
 use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, points, with_threads};
@@ -71,7 +71,7 @@ fn violation(fit: &KlrFit, x: &Table, labels: &[usize], weight: &[f64], ridge: f
 }
 
 /// The objective from the outside: predictions, probabilities and `αᵀKα`.
-fn objective(model: &Expansion, x: &Table, labels: &[usize], weight: &[f64], ridge: f64) -> f64 {
+fn objective(model: &KernelExpansion, x: &Table, labels: &[usize], weight: &[f64], ridge: f64) -> f64 {
     let outputs = model.predict(x).unwrap();
     let loss = |r: usize| -weight[r] * model.probabilities(outputs.row(r)).unwrap()[labels[r]].ln();
     let smooth = model.kernel.gram(x).matmul(&model.coef);
@@ -171,7 +171,7 @@ fn separable_classes_converge() {
                 assert!(fit.iterations < 60, "{} steps", fit.iterations);
                 let outputs = fit.model.predict(&x).unwrap();
                 for (r, &label) in labels.iter().enumerate() {
-                    assert_eq!(fit.model.class_of(outputs.row(r)), Some(label));
+                    assert_eq!(fit.model.predicted_class(outputs.row(r)), Some(label));
                     if ridge == 1e-10 {
                         let p = fit.model.probabilities(outputs.row(r)).unwrap();
                         assert!(p[label] > 1.0 - 1e-7, "{}", p[label]);
@@ -232,7 +232,7 @@ fn integer_weights_are_repeated_rows_and_zero_leaves_out() {
         let plain = estimator.fit(&x.select_rows(&repeated), &again, &names(k)).unwrap();
         estimator.sample_weight = Some((0..60).map(|r| times(r) as f64).collect());
         let weighted = estimator.fit(&x, &labels, &names(k)).unwrap();
-        assert_eq!(weighted.model.points.rows(), 45);
+        assert_eq!(weighted.model.support_points.rows(), 45);
         assert!((plain.objective - weighted.objective).abs() < 1e-11 * plain.objective);
         let (a, b) = (plain.model.predict(&x).unwrap(), weighted.model.predict(&x).unwrap());
         assert!(largest_difference(a.data(), b.data()) < 1e-9);

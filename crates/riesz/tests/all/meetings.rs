@@ -7,11 +7,11 @@ use riesz::format::model::{self, SavedModel};
 use riesz::kernel::Categorical;
 
 use riesz::preference::{
-    Bags, ContextKernel, Duels, Home, Inference, Pair, PairKernel, PreferenceFit, PreferenceProcess,
-    entrants, wide_rows, wide_rows_in,
+    ContextKernel, Duels, HomeSide, Inference, ItemBags, Pair, PairKernel, PreferenceFit, PreferenceProcess,
+    prepare_entries, wide_rows, wide_rows_in,
 };
 use riesz::table::{Column, ColumnKind};
-use riesz::{Kernel, Prediction, SumPrediction, Table};
+use riesz::{AggregatePrediction, Kernel, Prediction, Table};
 
 use crate::common::Stream;
 
@@ -28,7 +28,7 @@ struct Case {
     right: Vec<usize>,
     outcome: Vec<f64>,
     weight: Vec<f64>,
-    home: Vec<Home>,
+    home: Vec<HomeSide>,
 }
 
 fn case(items: usize, duels: usize, seed: u64) -> Case {
@@ -44,7 +44,7 @@ fn case(items: usize, duels: usize, seed: u64) -> Case {
             right.push(r);
             outcome.push(if s.uniform() < 0.25 { 0.5 } else { f64::from(u8::from(s.uniform() < 0.6)) });
             weight.push(0.5 + s.uniform());
-            home.push([Home::Left, Home::Right, Home::Nobody][(3.0 * s.uniform()) as usize]);
+            home.push([HomeSide::Left, HomeSide::Right, HomeSide::Nobody][(3.0 * s.uniform()) as usize]);
             // Few different contexts, so that some repeat.
             cells.push((3.0 * s.uniform()).floor());
             levels.push((2.0 * s.uniform()).floor());
@@ -75,8 +75,8 @@ impl Case {
     /// Both parts of the prior for items, by their definition.
     fn nested(&self, prior: &PairKernel, (l, r): Pair, (a, b): Pair) -> f64 {
         let k = |a: usize, b: usize| prior.items.eval(&self.items.row(a), &self.items.row(b));
-        prior.utility * (k(l, a) + k(r, b) - k(l, b) - k(r, a))
-            + prior.generalised * (k(l, a) * k(r, b) - k(l, b) * k(r, a))
+        prior.utility_variance * (k(l, a) + k(r, b) - k(l, b) - k(r, a))
+            + prior.generalised_variance * (k(l, a) * k(r, b) - k(l, b) * k(r, a))
     }
 
     /// Log likelihood of a duel and two derivatives: exact for half wins, by differences of the three cases
@@ -156,7 +156,11 @@ impl Case {
 }
 
 fn process(alone: Option<Kernel>, contexts: Option<ContextKernel>) -> PreferenceProcess {
-    let prior = PairKernel { alone, contexts, ..PairKernel::new(Kernel::gaussian(&[1.3, 0.8]), 1.2, 0.7) };
+    let prior = PairKernel {
+        extra_utility_kernel: alone,
+        contexts,
+        ..PairKernel::new(Kernel::gaussian(&[1.3, 0.8]), 1.2, 0.7)
+    };
     PreferenceProcess { prior, tune: false, ..PreferenceProcess::new(Kernel::constant(1.0)) }
 }
 
@@ -177,38 +181,44 @@ fn homes_and_names_are_further_utilities() {
     let case = case(8, 40, 5);
     let names: Vec<String> = (0..8).map(|i| format!("item {i}")).collect();
     let sides = (&case.left[..], &case.right[..]);
-    let own = entrants(&case.items, sides, &case.outcome, Some(&case.home), Some(&names)).unwrap();
+    let own = prepare_entries(&case.items, sides, &case.outcome, Some(&case.home), Some(&names)).unwrap();
     let mut process = process(own.alone, None);
     let (home, id) = (0.6, 0.9);
-    for (term, share) in process.prior.alone.as_mut().unwrap().terms.iter_mut().zip([home, id]) {
+    for (term, share) in process.prior.extra_utility_kernel.as_mut().unwrap().terms.iter_mut().zip([home, id])
+    {
         term.scale = share;
     }
     let weight = Some(&case.weight[..]);
     let duels = Duels::new(own.table.rows(), &own.left, &own.right, &case.outcome, weight).unwrap();
     let fit = process.fit(&own.table, &duels).unwrap();
-    let side = |home: Home| match home {
-        Home::Left => 1.0,
-        Home::Right => -1.0,
-        Home::Nobody => 0.0,
+    let side = |home: HomeSide| match home {
+        HomeSide::Left => 1.0,
+        HomeSide::Right => -1.0,
+        HomeSide::Nobody => 0.0,
     };
     let same = |a: usize, b: usize| f64::from(u8::from(a == b));
-    let between = |p: (Pair, Home), q: (Pair, Home)| {
+    let between = |p: (Pair, HomeSide), q: (Pair, HomeSide)| {
         let ((l, r), (a, b)) = (p.0, q.0);
         case.nested(&process.prior, p.0, q.0)
             + home * side(p.1) * side(q.1)
             + id * (same(l, a) + same(r, b) - same(l, b) - same(r, a))
     };
-    let all: Vec<(Pair, Home)> = case.pairs().into_iter().zip(case.home.iter().copied()).collect();
+    let all: Vec<(Pair, HomeSide)> = case.pairs().into_iter().zip(case.home.iter().copied()).collect();
     let k = Mat::from_fn(40, 40, |i, j| between(all[i], all[j]));
     // Known items; and two that are not known: 8 and 9 stand for them, with the covariates of 1 and 2.
-    let asked = [((1, 2), Home::Left), ((1, 2), Home::Nobody), ((2, 1), Home::Right), ((4, 4), Home::Left)];
+    let asked = [
+        ((1, 2), HomeSide::Left),
+        ((1, 2), HomeSide::Nobody),
+        ((2, 1), HomeSide::Right),
+        ((4, 4), HomeSide::Left),
+    ];
     let wide: Vec<Vec<f64>> = asked
         .iter()
         .map(|&((l, r), at)| {
-            let half = |item: usize, mine: Home| {
+            let half = |item: usize, mine: HomeSide| {
                 [case.items.row(item), vec![f64::from(u8::from(at == mine)), item as f64]].concat()
             };
-            [half(l, Home::Left), half(r, Home::Right)].concat()
+            [half(l, HomeSide::Left), half(r, HomeSide::Right)].concat()
         })
         .collect();
     let strangers = [case.items.row(1), vec![0.0, 8.0], case.items.row(2), vec![0.0, 9.0]].concat();
@@ -225,7 +235,7 @@ fn homes_and_names_are_further_utilities() {
     assert!((mean[0] + mean[2]).abs() < 1e-12, "who is at home goes with the side");
     assert!((mean[0] - mean[1]).abs() > 1e-3, "being at home counts");
     // Without either, items are what they were.
-    let plain = entrants(&case.items, sides, &case.outcome, None, None).unwrap();
+    let plain = prepare_entries(&case.items, sides, &case.outcome, None, None).unwrap();
     assert_eq!((&plain.table, &plain.left, plain.alone), (&case.items, &case.left, None));
 }
 
@@ -322,9 +332,9 @@ fn ties_can_be_outcomes() {
     assert!(error.contains("a tie (0.5)"), "{error}");
 }
 
-fn bags(items: usize) -> Bags {
+fn bags(items: usize) -> ItemBags {
     // Bags that share members, the last a single item.
-    Bags::new(items, 5, &[0, 0, 1, 1, 1, 2, 2, 3, 3, 4], &[0, 1, 1, 2, 3, 4, 5, 6, 0, 3], None).unwrap()
+    ItemBags::new(items, 5, &[0, 0, 1, 1, 1, 2, 2, 3, 3, 4], &[0, 1, 1, 2, 3, 4, 5, 6, 0, 3], None).unwrap()
 }
 
 /// A duel between bags is the mean of duels of its members.
@@ -376,21 +386,25 @@ fn bags_are_means_over_members() {
         let prior: Vec<f64> =
             (0..4).map(|r| between(asked[r], asked[r]) * together(&there.row(r), &there.row(r))).collect();
         let (rows, sums) = bags.duels(&case.items, &asked, contexts.is_some().then_some(&there)).unwrap();
-        let found = SumPrediction::of(&fit.model, &fit.covariance, &rows, &sums).unwrap();
+        let found = AggregatePrediction::of(&fit.model, &fit.covariance, &rows, &sums).unwrap();
         let (mean, variance) = (found.outputs.data(), found.variance.data());
         case.conditioned(&fit, None, &k, (&cross, &prior), (mean, variance));
         let p = found.probabilities.unwrap();
         assert!((p[(1, 1)] + p[(2, 1)] - 1.0).abs() < 1e-12);
     }
     // A bag of one is its item.
-    let single = Bags::new(7, 7, &[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], Some(&[2.0; 7])).unwrap();
+    let single =
+        ItemBags::new(7, 7, &[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], Some(&[2.0; 7])).unwrap();
     let case = self::case(7, 30, 2);
     let process = process(None, None);
     let (a, b) = (
         process.fit(&case.items, &case.duels()).unwrap(),
         process.fit_bags(&case.items, &single, &case.duels()).unwrap(),
     );
-    assert_eq!((&a.model.points, a.model.coef.data()), (&b.model.points, b.model.coef.data()));
+    assert_eq!(
+        (&a.model.support_points, a.model.coef.data()),
+        (&b.model.support_points, b.model.coef.data())
+    );
 }
 
 /// Below the exact evidence by quadrature, equal to the expectation that it stands for, and the largest of
@@ -478,7 +492,7 @@ fn gradients_of_all_numbers_are_differences() {
     let case = case(7, 30, 17);
     let names: Vec<String> = (0..7).map(|i| format!("item {i}")).collect();
     let sides = (&case.left[..], &case.right[..]);
-    let own = entrants(&case.items, sides, &case.outcome, Some(&case.home), Some(&names)).unwrap();
+    let own = prepare_entries(&case.items, sides, &case.outcome, Some(&case.home), Some(&names)).unwrap();
     let weight = Some(&case.weight[..]);
     let rows = own.table.rows();
     let named = |contexts: bool| {
@@ -580,16 +594,16 @@ fn tuning_finds_sides_and_contexts() {
             let g = if turned { -2.0 } else { 2.0 } * worth + if at_left { 1.5 } else { -1.5 };
             left.push(l);
             right.push(r);
-            home.push(if at_left { Home::Left } else { Home::Right });
+            home.push(if at_left { HomeSide::Left } else { HomeSide::Right });
             cells.push(f64::from(u8::from(turned)));
             won.push(f64::from(u8::from(s.uniform() < sigma(g))));
         }
     }
     let contexts = Table::from_column_major(vec![Column::numeric("turned")], 220, cells).unwrap();
-    let fit = |home: Option<&[Home]>, contexts: Option<&Table>| {
-        let own = entrants(&items, (&left, &right), &won, home, None).unwrap();
+    let fit = |home: Option<&[HomeSide]>, contexts: Option<&Table>| {
+        let own = prepare_entries(&items, (&left, &right), &won, home, None).unwrap();
         let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.0]));
-        (process.prior.alone, process.prior.generalised) = (own.alone, 0.0);
+        (process.prior.extra_utility_kernel, process.prior.generalised_variance) = (own.alone, 0.0);
         let rows = own.table.rows();
         let duels = match contexts {
             Some(contexts) => {
@@ -612,19 +626,19 @@ fn tuning_finds_sides_and_contexts() {
 #[test]
 fn what_is_wrong_with_meetings_is_said() {
     let items = Stream(1).normals(4, 1);
-    let of = |l: &[usize], r: &[usize], won: &[f64], home: &[Home], names: Option<&[String]>| {
-        entrants(&items, (l, r), won, Some(home), names).unwrap_err().to_string()
+    let of = |l: &[usize], r: &[usize], won: &[f64], home: &[HomeSide], names: Option<&[String]>| {
+        prepare_entries(&items, (l, r), won, Some(home), names).unwrap_err().to_string()
     };
-    let (left, nobody) = (Home::Left, Home::Nobody);
+    let (left, nobody) = (HomeSide::Left, HomeSide::Nobody);
     assert!(of(&[0], &[1], &[1.0], &[nobody], None).contains("nobody in all duels"));
-    let alike = of(&[0, 2], &[1, 3], &[1.0, 0.0], &[left, Home::Right], None);
+    let alike = of(&[0, 2], &[1, 3], &[1.0, 0.0], &[left, HomeSide::Right], None);
     assert!(alike.contains("home") && alike.contains("won all 2 duels"), "{alike}");
     assert!(of(&[0], &[4], &[1.0], &[left], None).contains("there are 4 items"));
     assert!(of(&[2], &[2], &[1.0], &[left], None).contains("meets itself"));
     assert!(of(&[0], &[1], &[1.0], &[left; 2], None).contains("one a duel"));
     assert!(of(&[0], &[1], &[1.0], &[left], Some(&[])).contains("one an item"));
     let twice = ["a", "b", "a", "c"].map(String::from);
-    let error = entrants(&items, (&[0], &[1]), &[1.0], None, Some(&twice)).unwrap_err().to_string();
+    let error = prepare_entries(&items, (&[0], &[1]), &[1.0], None, Some(&twice)).unwrap_err().to_string();
     assert!(error.contains("a name of its own"), "{error}");
     let contexts = Stream(2).normals(2, 1);
     let short = Duels::in_contexts(4, &[0], &[1], &[1.0], None, &contexts).unwrap_err().to_string();
@@ -644,7 +658,7 @@ fn what_is_wrong_with_meetings_is_said() {
     let margin = PreferenceProcess { margin: Some(0.0), ..with(prior) };
     assert!(say(margin, &plain).contains("positive number"));
     let bags = |bag: &[usize], item: &[usize], weight: Option<&[f64]>| {
-        Bags::new(4, 2, bag, item, weight).unwrap_err().to_string()
+        ItemBags::new(4, 2, bag, item, weight).unwrap_err().to_string()
     };
     assert!(bags(&[0, 0], &[1, 2], None).contains("a bag has members"));
     assert!(bags(&[0, 2], &[1, 2], None).contains("there are 2 bags"));

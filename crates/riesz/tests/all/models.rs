@@ -1,14 +1,15 @@
 //! Every kind of model, from the registry: settings and inputs are used or refused by name, and the fit by
 //! name is the estimator's.
 
-use riesz::fit::selection::{
-    Axis, ClassScore, cross_validate, cross_validate_classes, folds, stratified_folds,
+use riesz::fit::cross_validation::{
+    ClassScore, GridAxis, cross_validate, cross_validate_classes, folds, stratified_folds,
 };
 use riesz::fit::{
-    Fitted, GaussianProcess, GaussianProcessClassifier, Input, KernelLogisticRegression, KernelRidge, MODELS,
-    ModelKind, Penalty, Predicts, SupportVectorClassifier, SupportVectorRegressor, Target, Task, Tune,
+    FitTask, FittedModel, GaussianProcess, GaussianProcessClassifier, KernelLogisticRegression, KernelRidge,
+    MODELS, ModelKind, OptionalInput, OutputType, Penalty, SupportVectorClassifier, SupportVectorRegressor,
+    Target, TunedParameters,
 };
-use riesz::{Error, Expansion, Kernel, Matrix, Table};
+use riesz::{Error, Kernel, KernelExpansion, Matrix, Table};
 use serde_json::{Value, json};
 
 use crate::question::example;
@@ -30,7 +31,7 @@ fn classes() -> (Vec<usize>, Vec<String>) {
 fn target(kind: &ModelKind) -> Target {
     let (labels, classes) = classes();
     match kind.predicts {
-        Predicts::Class => Target::Classes { labels, classes },
+        OutputType::Class => Target::Classes { labels, classes },
         _ => Target::Numbers(Matrix::column_vector(numbers())),
     }
 }
@@ -40,19 +41,19 @@ fn kernel() -> Kernel {
 }
 
 /// Fits a kind of model with these settings, weights if it takes any, and a seed.
-fn fitted(name: &str, settings: Value, weights: Option<Vec<f64>>) -> Result<Fitted, Error> {
+fn fitted(name: &str, settings: Value, weights: Option<Vec<f64>>) -> Result<FittedModel, Error> {
     let (kind, x) = (ModelKind::named(name).unwrap(), rows());
-    let mut task = Task::new(&x, target(kind), kernel());
+    let mut task = FitTask::new(&x, target(kind), kernel());
     let Value::Object(settings) = settings else { panic!("not an object") };
     task.settings = kind.values(settings)?;
     (task.sample_weight, task.seed) = (weights, 3);
     kind.fit(&task)
 }
 
-fn same(fitted: &Expansion, direct: &Expansion) {
+fn same(fitted: &KernelExpansion, direct: &KernelExpansion) {
     let new = Table::from_rows(&[[0.3, -0.2], [-1.4, 0.9]]).unwrap();
     assert_eq!(fitted.predict(&new).unwrap(), direct.predict(&new).unwrap());
-    assert_eq!(fitted.points.rows(), direct.points.rows());
+    assert_eq!(fitted.support_points.rows(), direct.support_points.rows());
 }
 
 #[test]
@@ -74,13 +75,13 @@ fn settings_and_inputs_are_used_or_refused_by_name() {
         let x = rows();
         let none =
             |_: &Kernel| Ok(Penalty { functionals: Matrix::zeros(24, 1), strength: 1.0, sampled: None });
-        for input in [Input::SampleWeight, Input::RowNoise, Input::Penalty] {
-            let mut task = Task::new(&x, target(kind), kernel());
+        for input in [OptionalInput::SampleWeight, OptionalInput::RowNoise, OptionalInput::Penalty] {
+            let mut task = FitTask::new(&x, target(kind), kernel());
             task.settings = kind.values([]).unwrap();
             match input {
-                Input::SampleWeight => task.sample_weight = Some(vec![1.0; 24]),
-                Input::RowNoise => task.row_noise = Some(vec![0.1; 24]),
-                Input::Penalty => task.penalty = Some(&none),
+                OptionalInput::SampleWeight => task.sample_weight = Some(vec![1.0; 24]),
+                OptionalInput::RowNoise => task.row_noise = Some(vec![0.1; 24]),
+                OptionalInput::Penalty => task.penalty = Some(&none),
             }
             match kind.fit(&task) {
                 Err(Error::Unused { setting, .. }) => {
@@ -103,17 +104,17 @@ fn settings_and_inputs_are_used_or_refused_by_name() {
 fn every_kind_fits_what_it_predicts_and_nothing_else() {
     let x = rows();
     for kind in MODELS {
-        let fit = kind.fit(&Task::new(&x, target(kind), kernel())).unwrap();
+        let fit = kind.fit(&FitTask::new(&x, target(kind), kernel())).unwrap();
         assert_eq!(fit.covariance.is_some(), kind.posterior, "{}", kind.name);
-        assert_eq!(fit.model.classes.is_empty(), kind.predicts != Predicts::Class);
+        assert_eq!(fit.model.classes.is_empty(), kind.predicts != OutputType::Class);
         assert!(fit.converged && ModelKind::named(kind.name).is_some_and(|named| std::ptr::eq(named, kind)));
         let other =
-            MODELS.iter().find(|o| (o.predicts == Predicts::Class) != (kind.predicts == Predicts::Class));
-        let wrong = kind.fit(&Task::new(&x, target(other.unwrap()), kernel()));
+            MODELS.iter().find(|o| (o.predicts == OutputType::Class) != (kind.predicts == OutputType::Class));
+        let wrong = kind.fit(&FitTask::new(&x, target(other.unwrap()), kernel()));
         assert!(matches!(wrong, Err(Error::Target { .. })));
         let two = Target::Numbers(Matrix::from_row_major(24, 2, [numbers(), numbers()].concat()));
-        let several = kind.fit(&Task::new(&x, two, kernel()));
-        assert_eq!(several.is_ok(), kind.predicts == Predicts::Numbers, "{}", kind.name);
+        let several = kind.fit(&FitTask::new(&x, two, kernel()));
+        assert_eq!(several.is_ok(), kind.predicts == OutputType::Numbers, "{}", kind.name);
     }
 }
 
@@ -162,10 +163,10 @@ fn fits_by_name_are_the_estimators_own() {
     assert!(a.data().iter().zip(b.data()).all(|(a, b)| (a - b).abs() < 1e-9));
 
     for (settings, tune, noise) in [
-        (json!({}), Tune::KernelAndNoise, 0.1),
-        (json!({"noise": 0.2}), Tune::Kernel, 0.2),
-        (json!({"fixed_kernel": true}), Tune::Noise, 0.1),
-        (json!({"noise": 0.2, "fixed_kernel": true}), Tune::Nothing, 0.2),
+        (json!({}), TunedParameters::KernelAndNoise, 0.1),
+        (json!({"noise": 0.2}), TunedParameters::Kernel, 0.2),
+        (json!({"fixed_kernel": true}), TunedParameters::Noise, 0.1),
+        (json!({"noise": 0.2, "fixed_kernel": true}), TunedParameters::Nothing, 0.2),
     ] {
         let mut gp = GaussianProcess::new(kernel(), noise);
         (gp.tune, gp.seed) = (tune, 3);
@@ -176,8 +177,8 @@ fn fits_by_name_are_the_estimators_own() {
         // What is not tuned is as it was.
         let (start, end) = (gp.parameters(), direct.theta);
         let moved: Vec<bool> = start.iter().zip(&end).map(|(s, e)| (s.log_value - e).abs() > 1e-12).collect();
-        let kernel = matches!(tune, Tune::Kernel | Tune::KernelAndNoise);
-        let noise = matches!(tune, Tune::Noise | Tune::KernelAndNoise);
+        let kernel = matches!(tune, TunedParameters::Kernel | TunedParameters::KernelAndNoise);
+        let noise = matches!(tune, TunedParameters::Noise | TunedParameters::KernelAndNoise);
         assert_eq!(moved, [vec![kernel; start.len() - 1], vec![noise]].concat(), "{tune:?}");
     }
 
@@ -191,7 +192,7 @@ fn fits_by_name_are_the_estimators_own() {
 fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
     let (x, y, (labels, names)) = (rows(), Matrix::column_vector(numbers()), classes());
     let axes = |name: &str, values: &[f64]| {
-        Axis::grid(&[Axis::new(name, values), Axis::new("multiple", &[4.0, 2.0, 1.0, 0.5, 0.25])])
+        GridAxis::grid(&[GridAxis::new(name, values), GridAxis::new("multiple", &[4.0, 2.0, 1.0, 0.5, 0.25])])
     };
     let at = |multiple: f64| kernel().with_lengthscales_times(multiple).unwrap();
 
@@ -216,7 +217,7 @@ fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
     let best = &grid[best.unwrap().best];
     let mut direct = KernelRidge::new(at(best[1]), best[0]);
     direct.sample_weight = Some(w.clone());
-    let mut task = Task::new(&x, Target::Numbers(y.clone()), kernel());
+    let mut task = FitTask::new(&x, Target::Numbers(y.clone()), kernel());
     task.settings = ModelKind::named("krr").unwrap().values([("folds".into(), json!(4))]).unwrap();
     (task.sample_weight, task.seed) = (Some(w), 3);
     same(&ModelKind::named("krr").unwrap().fit(&task).unwrap().model, &direct.fit(&x, &y).unwrap().model);
@@ -230,8 +231,9 @@ fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
     let found = fitted("klr", json!({"ridge": "auto"}), None).unwrap();
     let direct = KernelLogisticRegression::new(at(best[1]), best[0]).fit(&x, &labels, &names).unwrap().model;
     same(&found.model, &direct);
-    let fact =
-        |name: &str| found.model.card.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
+    let fact = |name: &str| {
+        found.model.model_card.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
+    };
     assert!(fact("chosen by").unwrap().starts_with("log loss on 5 held-out folds: "));
     assert_eq!(fact("multiple of the length scales").unwrap(), best[1].to_string());
 
@@ -296,7 +298,7 @@ fn of_many_rows_searches_look_at_some() {
         let kind = ModelKind::named(name).unwrap();
         let Value::Object(settings) = settings else { unreachable!() };
         let fit = |seed: u64| {
-            let mut task = Task::new(&x, target.clone(), Kernel::gaussian(&[1.0, 1.0]));
+            let mut task = FitTask::new(&x, target.clone(), Kernel::gaussian(&[1.0, 1.0]));
             task.settings = kind.values(settings.clone()).unwrap();
             task.sample_weight = (kind.name == "svr").then(|| (0..300).map(|i| f64::from(i % 3)).collect());
             task.seed = seed;
@@ -306,13 +308,13 @@ fn of_many_rows_searches_look_at_some() {
         };
         let (first, again) = (fit(1), fit(1));
         assert_eq!(first.model.coef, again.model.coef);
-        let how = first.model.card.iter().find(|fact| fact.name == "chosen by").unwrap();
+        let how = first.model.model_card.iter().find(|fact| fact.name == "chosen by").unwrap();
         assert!(how.value.contains(said), "{name}: {}", how.value);
         assert_eq!(how.value.contains("of 300 rows"), said.contains("of 300 rows"), "{name}");
         // What was chosen is used for all rows, and known to the last digit.
         assert!(first.chosen.is_some_and(|value| value > 0.0));
         if name == "krr" {
-            assert_eq!(first.model.points.rows(), 300);
+            assert_eq!(first.model.support_points.rows(), 300);
             let direct = KernelRidge::new(first.model.kernel.clone(), first.chosen.unwrap());
             let direct = direct.fit(&x, &Matrix::column_vector(y.clone())).unwrap();
             assert_eq!(direct.model.coef, first.model.coef);
@@ -329,7 +331,7 @@ fn fits_can_be_stopped() {
             let Some(setting) = setting.map(|one| one.name).or(word.is_none().then_some("ridge")) else {
                 continue;
             };
-            let mut task = Task::new(&x, target(kind), kernel());
+            let mut task = FitTask::new(&x, target(kind), kernel());
             task.settings = kind.values(word.map(|word| (setting.to_string(), word))).unwrap();
             task.stop.store(true, std::sync::atomic::Ordering::Relaxed);
             assert!(matches!(kind.fit(&task), Err(Error::Interrupted)), "{}", kind.name);

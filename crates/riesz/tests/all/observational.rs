@@ -1,11 +1,12 @@
 //! The observational game against its definition: every coalition from the formula, in plain code.
 
-use riesz::attribution::coalitions::{Budget, Sample};
 use riesz::attribution::enumeration::shapley;
+use riesz::attribution::sampled_shapley::{Budget, SampleState};
 use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
 use riesz::{
-    Approximation, Background, Conditional, Conditioning, ConditioningKernel, ConjugateGradients, Exactness,
-    Expansion, Explainer, Explanation, Game, Groups, Kernel, Matrix, Question, Ridge, Table,
+    Approximation, Background, ConditionalModel, Conditioning, ConditioningKernel, ConjugateGradients,
+    Exactness, Explainer, Explanation, Game, Kernel, KernelExpansion, Matrix, Players, Question, Ridge,
+    Table,
 };
 
 use crate::common::{largest_difference, model, number, table, with_threads};
@@ -80,7 +81,7 @@ fn weights(
 
 /// A model, what its kernel is made of, and what is conditioned on.
 struct Setting<'a> {
-    model: &'a Expansion,
+    model: &'a KernelExpansion,
     truth: &'a Truth,
     alike: Alike<'a>,
     reference: &'a Table,
@@ -94,9 +95,9 @@ struct Setting<'a> {
 fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
     let Setting { model, truth, alike, reference, w, ridge, centred } = *setting;
     let f = |row: &[f64]| -> f64 {
-        (0..model.points.rows())
+        (0..model.support_points.rows())
             .map(|i| {
-                let p = model.points.row(i);
+                let p = model.support_points.row(i);
                 let kernel: f64 = truth
                     .terms
                     .iter()
@@ -198,13 +199,13 @@ fn values_are_those_of_the_definition() {
         let model = model(kernel, 12, d);
         let w = normalised(weights.as_deref().unwrap_or(&vec![1.0; reference.rows()]));
         for groups in [
-            Groups::singletons(rows.columns()),
-            Groups::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap(),
+            Players::singletons(rows.columns()),
+            Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap(),
         ] {
             for (ridge, centred) in [(1e-3, true), (0.1, true), (0.1, false)] {
                 let game = Game::Observational {
                     reference: Background { rows: reference.clone(), weights: weights.clone() },
-                    conditional: Conditional::Embedding(Conditioning {
+                    conditional: ConditionalModel::Embedding(Conditioning {
                         kernel: condition.clone().into(),
                         centred,
                         ..Conditioning::with_ridge(ridge)
@@ -234,7 +235,7 @@ fn values_are_those_of_the_definition() {
                 };
                 assert_exact(&explanation, expected, what);
                 let empty = value(&setting, &vec![false; d], &rows.row(0), 1);
-                assert!((explainer.base()[1] - empty).abs() < 1e-12);
+                assert!((explainer.base_values()[1] - empty).abs() < 1e-12);
             }
         }
     }
@@ -255,7 +256,7 @@ fn kernels_without_product_form_condition_the_outputs() {
     let model = model(matern.into(), 12, d);
     let game = Game::Observational {
         reference: reference.clone().into(),
-        conditional: Conditional::Embedding(Conditioning {
+        conditional: ConditionalModel::Embedding(Conditioning {
             kernel: ConditioningKernel::Given(Kernel::gaussian(&lengthscales(d, 0.7, 0.2))),
             ..Conditioning::with_ridge(0.02)
         }),
@@ -340,8 +341,8 @@ fn kernels_are_conditioned_by_their_own_family() {
     for (what, kernel, alike) in families(d) {
         let model = model(kernel.clone(), 12, d);
         let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
-        for groups in [None, Some(Groups::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
-            let groups = groups.unwrap_or_else(|| Groups::singletons(rows.columns()));
+        for groups in [None, Some(Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
+            let groups = groups.unwrap_or_else(|| Players::singletons(rows.columns()));
             for (centred, given) in [(true, None), (false, None), (false, Some(weights_of_rows.clone()))] {
                 let w = normalised(given.as_deref().unwrap_or(&[1.0; 14]));
                 let ridge = 0.02;
@@ -455,7 +456,7 @@ fn the_family_of_products_is_products() {
     }
     let game = Game::Observational {
         reference: reference.clone().into(),
-        conditional: Conditional::Embedding(Conditioning {
+        conditional: ConditionalModel::Embedding(Conditioning {
             kernel: ConditioningKernel::OwnFamily,
             ..Conditioning::with_ridge(0.02)
         }),
@@ -482,7 +483,7 @@ fn the_limits_are_those_known() {
     let of = |ridge| {
         let game = Game::Observational {
             reference: reference.clone().into(),
-            conditional: Conditional::Embedding(Conditioning {
+            conditional: ConditionalModel::Embedding(Conditioning {
                 centred: false,
                 ..Conditioning::with_ridge(ridge)
             }),
@@ -544,7 +545,7 @@ fn other_rows_of_the_same_number_are_other_rows() {
     // The same reference in another shape: twice, with half the weight each.
     let twice = explain(other.stack(&other).unwrap(), Some(vec![0.5; 24]));
     assert!(one.iter().zip(&twice).all(|(a, b)| (a - b).abs() < 1e-10));
-    let own = explain(model.points.clone(), None);
+    let own = explain(model.support_points.clone(), None);
     assert!(one.iter().zip(&own).any(|(a, b)| (a - b).abs() > 1e-3));
 }
 
@@ -553,8 +554,12 @@ fn what_is_wrong_is_said() {
     let model = model(Kernel::gaussian(&[1.0, 1.0]), 5, 2);
     let refused = |ridge, kernel| {
         let game = Game::Observational {
-            reference: model.points.clone().into(),
-            conditional: Conditional::Embedding(Conditioning { ridge, kernel, ..Conditioning::default() }),
+            reference: model.support_points.clone().into(),
+            conditional: ConditionalModel::Embedding(Conditioning {
+                ridge,
+                kernel,
+                ..Conditioning::default()
+            }),
         };
         Explainer::new(&model, game).err().unwrap().to_string()
     };
@@ -562,9 +567,12 @@ fn what_is_wrong_is_said() {
     assert!(refused(Ridge::Fixed(f64::NAN), ConditioningKernel::Auto).contains("ridge = NaN"));
     let sum = Kernel::gaussian(&[1.0, 1.0]) + Kernel::constant(1.0);
     assert!(refused(Ridge::Fixed(0.1), ConditioningKernel::Given(sum)).contains("one product of factors"));
-    let twice = Expansion { points: model.points.select_rows(&[0, 0, 0, 0, 0]), ..model.clone() };
+    let twice = KernelExpansion {
+        support_points: model.support_points.select_rows(&[0, 0, 0, 0, 0]),
+        ..model.clone()
+    };
     let game = Game::Observational {
-        reference: twice.points.clone().into(),
+        reference: twice.support_points.clone().into(),
         conditional: Conditioning::with_ridge(1e-300).into(),
     };
     let tiny = Explainer::new(&twice, game).unwrap().explain(&table(0, 1, 2));
@@ -582,7 +590,7 @@ fn approximations_near_the_whole() {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
         Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() }
     };
-    let explain = |model: &Expansion, approximation| {
+    let explain = |model: &KernelExpansion, approximation| {
         Explainer::new(model, game(approximation)).unwrap().explain(&rows).unwrap()
     };
     let functional = |approximation| {
@@ -618,7 +626,7 @@ fn approximations_near_the_whole() {
             isotropic: false,
         }
         .into();
-        let model = Expansion { kernel, ..model.clone() };
+        let model = KernelExpansion { kernel, ..model.clone() };
         let whole = explain(&model, Approximation::Exact);
         let near = explain(&model, Approximation::RandomFeatures(4000));
         let size = whole.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
@@ -629,7 +637,7 @@ fn approximations_near_the_whole() {
     }
     let periodic = Kernel::from(riesz::kernel::Periodic { columns: [0], period: 1.0, lengthscale: 1.0 })
         * Kernel::gaussian(&[1.0, 1.0, 1.0]);
-    let model = Expansion { kernel: periodic, ..model.clone() };
+    let model = KernelExpansion { kernel: periodic, ..model.clone() };
     for (approximation, culprit) in
         [(Approximation::RandomFeatures(9), "use landmarks"), (Approximation::Landmarks(0), "landmarks = 0")]
     {
@@ -677,7 +685,7 @@ fn approximations_take_the_reference_block_by_block() {
         ard: true,
         isotropic: true,
     };
-    let model = Expansion { kernel: matern.into(), ..model.clone() };
+    let model = KernelExpansion { kernel: matern.into(), ..model.clone() };
     let explain = |reference: &Table| {
         let conditioning = Conditioning {
             kernel: ConditioningKernel::Given(Kernel::gaussian(&[1.0, 1.2, 1.4])),
@@ -700,9 +708,9 @@ fn the_bound_holds_at_the_edges() {
     let far = Table::from_rows(&[[10.0, 10.0, 10.0], [1e3, 0.0, 0.0], [0.1, 0.2, 0.3]]).unwrap();
     let tiny = Some((0..30).map(|i| if i < 5 { 1e-12 } else { 1.0 }).collect());
     for weights in [None, tiny] {
-        for groups in [None, Some(Groups::named(far.columns(), &[("all", vec!["x0", "x1", "x2"])]).unwrap())]
+        for groups in [None, Some(Players::named(far.columns(), &[("all", vec!["x0", "x1", "x2"])]).unwrap())]
         {
-            let reference = Background { rows: model.points.clone(), weights: weights.clone() };
+            let reference = Background { rows: model.support_points.clone(), weights: weights.clone() };
             let game = Game::Observational { reference, conditional: Conditioning::with_ridge(1e-2).into() };
             let explanation = Explainer::new(&model, Question::from(game).with_players(groups))
                 .unwrap()
@@ -713,9 +721,9 @@ fn the_bound_holds_at_the_edges() {
         }
     }
     // A model that says the same everywhere gives nobody anything.
-    let constant = Expansion::new(
+    let constant = KernelExpansion::new(
         Kernel::constant(1.0),
-        model.points.clone(),
+        model.support_points.clone(),
         Matrix::from_row_major(30, 1, vec![10.0; 30]),
         vec![0.0],
     )
@@ -729,8 +737,8 @@ fn the_bound_holds_at_the_edges() {
 #[test]
 fn going_on_ends_where_one_run_does() {
     let coef = Matrix::from_row_major(10, 3, (0..30).map(|t| number(t, 5)).collect());
-    let model =
-        Expansion::new(Kernel::gaussian(&[1.1; 8]), table(0, 10, 8), coef, vec![0.3, 0.0, 1.0]).unwrap();
+    let model = KernelExpansion::new(Kernel::gaussian(&[1.1; 8]), table(0, 10, 8), coef, vec![0.3, 0.0, 1.0])
+        .unwrap();
     let game = Game::Observational {
         reference: table(40, 8, 8).into(),
         conditional: Conditioning::with_ridge(0.05).into(),
@@ -739,8 +747,8 @@ fn going_on_ends_where_one_run_does() {
     let budget = |coalitions| Budget { coalitions, std_error: None, seed: 3 };
     for large in [120, 4096] {
         let explainer = Explainer::new(&model, game.clone()).unwrap();
-        assert!(explainer.rows_at_once() < rows.rows());
-        let mut sample = Sample::default();
+        assert!(explainer.max_batch_rows() < rows.rows());
+        let mut sample = SampleState::default();
         let first = explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
         assert!(matches!(first.exactness, Exactness::Estimated { .. }));
         let grown = explainer.explain_from(&rows, budget(large), &mut sample).unwrap();
@@ -749,7 +757,7 @@ fn going_on_ends_where_one_run_does() {
         assert!(sample.coalitions() > 70 && sample.coalitions() <= large);
     }
     let explainer = Explainer::new(&model, game).unwrap();
-    let mut sample = Sample::default();
+    let mut sample = SampleState::default();
     explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
     for other in [rows.select_rows(&[0]), table(81, 1500, 8)] {
         let refused = explainer.explain_from(&other, budget(80), &mut sample).unwrap_err().to_string();
@@ -760,7 +768,7 @@ fn going_on_ends_where_one_run_does() {
 #[test]
 fn too_much_memory_is_refused_beforehand() {
     let coef = Matrix::from_row_major(10, 1, (0..10).map(|t| number(t, 5)).collect());
-    let model = Expansion::new(Kernel::gaussian(&[1.1; 3]), table(0, 10, 3), coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(Kernel::gaussian(&[1.1; 3]), table(0, 10, 3), coef, vec![0.0]).unwrap();
     let reference = table(0, 100_000, 3);
     let explainer = |approximation| {
         let memory = Some(4 << 30);

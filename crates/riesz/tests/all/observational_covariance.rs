@@ -1,14 +1,14 @@
 //! Covariances of observational values against sums over all coalitions, with weights of the reference rows
 //! from plain formulas, and against draws.
 
-use riesz::attribution::coalitions::Budget;
-use riesz::explanation::Source;
+use riesz::attribution::sampled_shapley::Budget;
+use riesz::explanation::UncertaintySource;
 use riesz::fit::GaussianProcess;
 use riesz::kernel::{Linear, Polynomial, Profile};
 use riesz::linalg::{Cholesky, Sparse};
 use riesz::posterior::Functionals;
 use riesz::{
-    Background, Conditioning, ConditioningKernel, Expansion, Explainer, Game, Groups, Kernel, Matrix,
+    Background, Conditioning, ConditioningKernel, Explainer, Game, Kernel, KernelExpansion, Matrix, Players,
     Posterior, Question, Table,
 };
 
@@ -96,7 +96,7 @@ impl Truth<'_> {
             }
         }
         let sparse = Sparse::from_columns(at.len(), weights).unwrap();
-        posterior.sums(&Table::from_rows(&at).unwrap(), &sparse).unwrap()
+        posterior.weighted_sum_functionals(&Table::from_rows(&at).unwrap(), &sparse).unwrap()
     }
 }
 
@@ -135,7 +135,7 @@ fn covariances_are_those_of_sums_over_coalitions() {
         let reference = Background { rows: s.normals(4, 4), weights: Some(vec![0.5, 1.5, 1.0, 0.8]) };
         let names: Vec<String> = x.columns().iter().map(|c| c.name.clone()).collect();
         let pair = [("both".to_string(), vec![names[1].clone(), names[2].clone()])];
-        for groups in [Groups::singletons(x.columns()), Groups::named(x.columns(), &pair).unwrap()] {
+        for groups in [Players::singletons(x.columns()), Players::named(x.columns(), &pair).unwrap()] {
             let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
             let p = players.len();
             for centred in [true, false] {
@@ -153,14 +153,17 @@ fn covariances_are_those_of_sums_over_coalitions() {
                     Truth { reference: &reference, players: &players, alike: &laplacian, centred, factors };
                 let truth = truth.functionals(&posterior, &rows);
                 let what = format!("{name} {p} {centred}");
-                close(&found.prior, &truth.prior, &what);
+                close(&found.prior_scale, &truth.prior_scale, &what);
                 close(&found.columns, &truth.columns, &what);
                 assert!(found.constants.iter().all(|c| *c == 0.0));
                 // The means are the values, and explanations say of each row what the joint covariance says
                 // of it.
                 let explained = explainer.explain(&rows).unwrap();
                 explained.validate().unwrap();
-                assert_eq!(explained.uncertainty.as_ref().unwrap().source, Some(Source::Posterior));
+                assert_eq!(
+                    explained.uncertainty.as_ref().unwrap().source,
+                    Some(UncertaintySource::Posterior)
+                );
                 let (means, joint) = (posterior.mean_of(&found), posterior.covariance(&truth));
                 for (r, o) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
                     let own = explained.covariance(r, o).unwrap();
@@ -206,10 +209,10 @@ fn covariances_are_those_of_draws() {
     at.extend((0..3).map(|b| reference.row(b)).chain([row.row(0)]));
     let at = Table::from_rows(&at).unwrap();
     let posterior = fit.posterior();
-    let drawn = posterior.sample(&posterior.at(&at).unwrap(), draws, 7).unwrap();
+    let drawn = posterior.sample(&posterior.functionals_at(&at).unwrap(), draws, 7).unwrap();
     let gram = Cholesky::new(kernel.gram(&at), "gram matrix").unwrap();
     let functions =
-        Expansion::new(kernel, at, gram.solve(drawn.values[0].clone()), vec![0.0; draws]).unwrap();
+        KernelExpansion::new(kernel, at, gram.solve(drawn.values[0].clone()), vec![0.0; draws]).unwrap();
     let each = Explainer::new(&functions, game.clone()).unwrap().explain(&row).unwrap();
     let explainer = Explainer::new(&fit.model, Question::from(game).with_covariance()).unwrap();
     let found = explainer.with_posterior(Some(&fit.covariance)).unwrap().explain(&row).unwrap();

@@ -4,10 +4,10 @@
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
 use riesz::discrepancy::{
-    Attribute, Factors, IndependenceTest, MmdEstimator, TestResult, TestSettings, TwoSampleTest,
+    AttributionRequest, FactorKind, IndependenceTest, MmdEstimator, TestResult, TestSettings, TwoSampleTest,
 };
 use riesz::kernel::{Linear, Polynomial};
-use riesz::{Error, Groups, Kernel, Table};
+use riesz::{Error, Kernel, Players, Table};
 
 use crate::common::{Stream, Terms};
 use crate::discrepancy::{ESTIMATORS, RUNS, drawn, kernel, level, rows, settings, terms};
@@ -113,8 +113,8 @@ fn check(found: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64,
     );
 }
 
-fn asked(groups: Option<Groups>) -> TestSettings {
-    TestSettings { groups, attribute: Attribute::Values, interactions: true, ..settings(0, 0) }
+fn asked(groups: Option<Players>) -> TestSettings {
+    TestSettings { groups, attribute: AttributionRequest::Values, interactions: true, ..settings(0, 0) }
 }
 
 proptest! {
@@ -180,7 +180,7 @@ fn power(
     d: usize,
     draw: impl Fn(&mut Stream) -> [Table; 2],
     kernels: &[Kernel],
-    factors: Factors,
+    factors: FactorKind,
 ) -> (Vec<f64>, Vec<f64>, f64) {
     let (mut values, mut alone, mut beyond) = (vec![0.0; d], vec![0.0; d], 0.0);
     for seed in 0..runs {
@@ -235,13 +235,13 @@ fn a_strong_feature_does_not_hide_a_weak_one() {
             changed(s, |_| ()),
         ]
     };
-    let (values, alone, _) = power(100, 4, draw, &[], Factors::Orthogonal);
+    let (values, alone, _) = power(100, 4, draw, &[], FactorKind::Orthogonal);
     assert!(values[0] > 0.99 && values[1] > 0.6 && alone[1] > 0.75, "{values:?} {alone:?}");
     assert!(values[2] < 0.13 && values[3] < 0.13, "{values:?}");
     let short = [Kernel::gaussian(&[1.0; 4])];
-    let (values, alone, _) = power(40, 4, draw, &short, Factors::Orthogonal);
+    let (values, alone, _) = power(40, 4, draw, &short, FactorKind::Orthogonal);
     assert!(values[1] > 0.4 && alone[1] > 0.6, "{values:?} {alone:?}");
-    let (values, ..) = power(40, 4, draw, &short, Factors::Product);
+    let (values, ..) = power(40, 4, draw, &short, FactorKind::Product);
     assert!(values[1] < 0.05, "{values:?}");
 }
 
@@ -250,7 +250,7 @@ fn a_strong_feature_does_not_hide_a_weak_one() {
 #[test]
 fn a_difference_in_dependence_is_found() {
     let draw = |s: &mut Stream| [changed(s, |row| tie(row, 0, 1, 0.8)), changed(s, |_| ())];
-    let (values, alone, _) = power(100, 4, draw, &[], Factors::Orthogonal);
+    let (values, alone, _) = power(100, 4, draw, &[], FactorKind::Orthogonal);
     assert!(values[0] > 0.75 && values[1] > 0.75, "{values:?}");
     assert!(values[2] < 0.13 && values[3] < 0.13 && alone.iter().all(|p| *p < 0.13), "{values:?} {alone:?}");
 }
@@ -267,7 +267,7 @@ fn bystanders_are_not_named() {
             changed(s, |row| tie(row, 2, 3, 0.9)),
         ]
     };
-    let (values, ..) = power(100, 4, draw, &[], Factors::Orthogonal);
+    let (values, ..) = power(100, 4, draw, &[], FactorKind::Orthogonal);
     assert!(values[0] > 0.99 && values[1..].iter().all(|p| *p < 0.13), "{values:?}");
 }
 
@@ -276,7 +276,7 @@ fn bystanders_are_not_named() {
 fn what_only_three_show_is_said_as_one_number() {
     let parity = |row: &mut [f64; 4]| row[2] = row[2].abs() * (row[0] * row[1]).signum();
     let draw = |s: &mut Stream| [changed(s, parity), changed(s, |_| ())];
-    let (values, _, beyond) = power(60, 4, draw, &[], Factors::Orthogonal);
+    let (values, _, beyond) = power(60, 4, draw, &[], FactorKind::Orthogonal);
     assert!(beyond > 0.8, "{beyond}");
     assert!(values.iter().all(|p| *p < 0.2), "{values:?}");
 }
@@ -304,7 +304,7 @@ fn blocks_keep_their_level() {
     level(500, false, |seed| {
         let mut s = Stream(seed);
         let (x, z) = (s.normals(1100, 2), s.normals(1100, 2));
-        let settings = TestSettings { attribute: Attribute::Nothing, ..settings(99, seed) };
+        let settings = TestSettings { attribute: AttributionRequest::Nothing, ..settings(99, seed) };
         let test = TwoSampleTest { estimator: MmdEstimator::LINEAR, settings, ..TwoSampleTest::default() };
         test.run(&x, &z).unwrap().pvalue.unwrap()
     });
@@ -331,9 +331,10 @@ fn what_has_nothing_to_be_centred() {
     let test =
         |settings| TwoSampleTest { kernels: vec![joint.clone()], settings, ..TwoSampleTest::default() };
     assert!(matches!(test(settings(99, 0)).run(&x, &z), Err(Error::NotProduct { .. })));
-    let groups = Some(Groups::named(x.columns(), &[("both", vec!["x0", "x1"])]).unwrap());
+    let groups = Some(Players::named(x.columns(), &[("both", vec!["x0", "x1"])]).unwrap());
     let grouped = test(TestSettings { groups, ..settings(99, 0) }).run(&x, &z).unwrap();
-    let plain = test(TestSettings { attribute: Attribute::Nothing, ..settings(99, 0) }).run(&x, &z).unwrap();
+    let plain =
+        test(TestSettings { attribute: AttributionRequest::Nothing, ..settings(99, 0) }).run(&x, &z).unwrap();
     assert_eq!(grouped.pvalue, plain.pvalue);
 
     // What many columns show together is beyond all numbers, and not said.
@@ -353,7 +354,7 @@ fn offsets_do_not_take_the_power() {
     };
     let (x, z) = (with(1e6), with(1e6 + 1.0));
     let linear = Linear { columns: vec![0, 1], center: vec![0.0; 2], scale: vec![1.0; 2] };
-    for factors in [Factors::Orthogonal, Factors::Product] {
+    for factors in [FactorKind::Orthogonal, FactorKind::Product] {
         let settings = TestSettings { factors, ..settings(199, 0) };
         let test =
             TwoSampleTest { kernels: vec![linear.clone().into()], settings, ..TwoSampleTest::default() };
@@ -379,7 +380,7 @@ fn a_sample_of_two_among_hundreds() {
     };
     let equal = Kernel::gaussian(&[1.0]);
     for (n, m) in [(600, 2), (2, 600), (3000, 2)] {
-        for factors in [Factors::Orthogonal, Factors::Product] {
+        for factors in [FactorKind::Orthogonal, FactorKind::Product] {
             rarely(if n > 2000 { 4 } else { 200 }, |seed| {
                 let mut s = Stream(seed);
                 let (x, z) = (coin(n, &mut s), coin(m, &mut s));
@@ -387,7 +388,7 @@ fn a_sample_of_two_among_hundreds() {
                 let test =
                     TwoSampleTest { kernels: vec![equal.clone()], settings, ..TwoSampleTest::default() };
                 let found = test.run(&x, &z).unwrap();
-                if factors == Factors::Product {
+                if factors == FactorKind::Product {
                     // In whole numbers: pairs of ones among all pairs.
                     let ones = |t: &Table| t.column(0).iter().sum::<f64>();
                     let (a, b) = (ones(&x), ones(&z));
@@ -408,7 +409,7 @@ fn a_sample_of_two_among_hundreds() {
 #[test]
 fn an_aggregated_test_of_six_rows_keeps_its_level() {
     let kernels: Vec<Kernel> = [3e3, 1e4].iter().map(|l| Kernel::gaussian(&[*l])).collect();
-    for factors in [Factors::Orthogonal, Factors::Product] {
+    for factors in [FactorKind::Orthogonal, FactorKind::Product] {
         rarely(1000, |seed| {
             let mut s = Stream(seed);
             let (x, z) = (s.normals(3, 1), s.normals(3, 1));
@@ -447,7 +448,7 @@ fn the_bound_knows_what_centring_loses() {
         let test = IndependenceTest {
             kernels: vec![kernel],
             target_kernel: Some(Kernel::gaussian(&[wide])),
-            settings: TestSettings { factors: Factors::Product, ..settings(0, 0) },
+            settings: TestSettings { factors: FactorKind::Product, ..settings(0, 0) },
             ..IndependenceTest::default()
         };
         let found = test.run(&x, &y).unwrap();
@@ -467,7 +468,7 @@ fn kernels_that_are_lost_in_rounding_are_refused() {
         settings: TestSettings { factors, ..settings(99, 0) },
         ..TwoSampleTest::default()
     };
-    for factors in [Factors::Orthogonal, Factors::Product] {
+    for factors in [FactorKind::Orthogonal, FactorKind::Product] {
         assert!(matches!(test(factors).run(&x, &z), Err(Error::Parameter { .. })), "{factors:?}");
     }
 }

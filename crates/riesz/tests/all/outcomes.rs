@@ -1,7 +1,7 @@
 //! Who won, in the words, scores and counts that tables have; and what is refused.
 
 use riesz::Result;
-use riesz::preference::{Home, MissingOutcome, Outcomes, Record, read_homes};
+use riesz::preference::{HomeSide, MissingOutcome, Outcomes, Record, read_homes};
 
 fn texts(cells: &[&str]) -> Vec<Option<String>> {
     cells.iter().map(|cell| (!cell.is_empty()).then(|| (*cell).to_string())).collect()
@@ -121,7 +121,7 @@ fn the_side_at_home_may_be_named() {
     let side = |names: [&str; 4]| names.map(String::from);
     let (left, right) = (side(["a", "b", "c", "a"]), side(["b", "c", "a", "c"]));
     let found = read_homes("venue", &texts(&["left", "c", "", "neutral"]), Some([&left, &right])).unwrap();
-    assert_eq!(found, [Home::Left, Home::Right, Home::Nobody, Home::Nobody]);
+    assert_eq!(found, [HomeSide::Left, HomeSide::Right, HomeSide::Nobody, HomeSide::Nobody]);
     let message =
         read_homes("venue", &texts(&["b", "a", "", ""]), Some([&left, &right])).unwrap_err().to_string();
     assert!(

@@ -2,42 +2,44 @@
 //! after the other.
 
 use proptest::prelude::*;
-use riesz::{Background, Exactness, Explainer, Game, Index, Question, Union};
+use riesz::{Background, CoalitionStructure, Exactness, Explainer, Game, Question, ValueIndex};
 
 use crate::common::{Stream, value, with_threads};
 use crate::exact::{PRODUCT_GAMES, case, game};
 use crate::powers;
 
-fn player(j: usize) -> Union {
-    Union::Player(format!("x{j}"))
+fn player(j: usize) -> CoalitionStructure {
+    CoalitionStructure::Player(format!("x{j}"))
 }
 
 /// Unions of some of the players at random, some within others.
-fn unions(d: usize, s: &mut Stream) -> Vec<Union> {
-    let mut parts: Vec<Union> = (0..d).map(player).collect();
+fn unions(d: usize, s: &mut Stream) -> Vec<CoalitionStructure> {
+    let mut parts: Vec<CoalitionStructure> = (0..d).map(player).collect();
     for _ in 0..2 {
-        let mut next: Vec<Union> = Vec::new();
+        let mut next: Vec<CoalitionStructure> = Vec::new();
         for part in parts {
             match next.last_mut() {
-                Some(Union::Of(members)) if s.signed() > 0.0 && members.len() < 3 => members.push(part),
-                _ if s.signed() > -0.3 => next.push(Union::Of(vec![part])),
+                Some(CoalitionStructure::Of(members)) if s.signed() > 0.0 && members.len() < 3 => {
+                    members.push(part)
+                }
+                _ if s.signed() > -0.3 => next.push(CoalitionStructure::Of(vec![part])),
                 _ => next.push(part),
             }
         }
         parts = next;
     }
     // Who is not named stands alone.
-    if matches!(parts.last(), Some(Union::Player(_))) && parts.len() > 1 {
+    if matches!(parts.last(), Some(CoalitionStructure::Player(_))) && parts.len() > 1 {
         parts.pop();
     }
     parts
 }
 
 /// The members of every union.
-fn members(union: &Union, all: &mut Vec<Vec<usize>>) -> Vec<usize> {
+fn members(union: &CoalitionStructure, all: &mut Vec<Vec<usize>>) -> Vec<usize> {
     match union {
-        Union::Player(name) => vec![name[1..].parse().unwrap()],
-        Union::Of(parts) => {
+        CoalitionStructure::Player(name) => vec![name[1..].parse().unwrap()],
+        CoalitionStructure::Of(parts) => {
             let own: Vec<usize> = parts.iter().flat_map(|part| members(part, all)).collect();
             all.push(own.clone());
             own
@@ -61,7 +63,7 @@ fn orders(d: usize) -> Vec<Vec<usize>> {
     shorter.iter().flat_map(with).collect()
 }
 
-fn owen(d: usize, unions: &[Union], worth: impl Fn(&[bool]) -> f64) -> Vec<f64> {
+fn owen(d: usize, unions: &[CoalitionStructure], worth: impl Fn(&[bool]) -> f64) -> Vec<f64> {
     let mut together = Vec::new();
     unions.iter().for_each(|union| drop(members(union, &mut together)));
     let contiguous = |order: &Vec<usize>| {
@@ -100,7 +102,7 @@ proptest! {
             let question = Question::from(game.clone()).with_unions(unions.clone());
             let found = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
             found.validate().unwrap();
-            prop_assert_eq!(found.index, Index::Owen);
+            prop_assert_eq!(found.index, ValueIndex::Owen);
             let certificate = found.certificate().unwrap();
             prop_assert!(certificate.holds, "{} {:?}", name, certificate);
             let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
@@ -154,7 +156,7 @@ fn tables_share_out_by_levels() {
         (9, r#"[[["x8", "x1"], ["x5", "x0", "x7"]], "x3"]"#),
     ] {
         let setup = crate::tables::setup(d, 60);
-        let unions: Vec<Union> = serde_json::from_str(unions).unwrap();
+        let unions: Vec<CoalitionStructure> = serde_json::from_str(unions).unwrap();
         let ask = |game: Game| {
             let question = Question::from(game).with_unions(unions.clone());
             Explainer::new(&setup.model, question).unwrap().explain(&setup.rows).unwrap()

@@ -1,10 +1,11 @@
 //! Shapley-regularised training against its closed form, its optimality conditions, and what it is for.
 
-use riesz::attribution::coalitions::Budget;
+use riesz::attribution::sampled_shapley::Budget;
 use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
 use riesz::linalg::{Cholesky, lu_solve};
 use riesz::{
-    Approximation, Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Question, Table, regularised,
+    Approximation, Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Question, Table,
+    shapley_penalty,
 };
 
 use crate::common::{number, table};
@@ -25,7 +26,7 @@ fn games(x: &Table) -> [Game; 2] {
 }
 
 fn functionals(x: &Table, game: Game, player: usize) -> Matrix {
-    let blank = Expansion::new(kernel(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0]).unwrap();
+    let blank = KernelExpansion::new(kernel(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0]).unwrap();
     Explainer::new(&blank, game).unwrap().functionals(x, &[player]).unwrap().remove(0)
 }
 
@@ -118,7 +119,7 @@ fn protected_values_shrink_along_the_path() {
     let y = targets(&x, 1);
     let wide = Kernel::gaussian(&[1.5, 1.5, 1.5]);
     for game in games(&x) {
-        let blank = Expansion::new(wide.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
+        let blank = KernelExpansion::new(wide.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
         let z = Explainer::new(&blank, game.clone()).unwrap().functionals(&x, &[0]).unwrap().remove(0);
         let along = |strength: f64| {
             let mut estimator = KernelRidge::new(wide.clone(), 0.05);
@@ -169,7 +170,8 @@ fn logistic_paths_start_where_they_were() {
             .collect();
         let game = games(&x)[0].clone();
         let z = {
-            let blank = Expansion::new(kernel.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
+            let blank =
+                KernelExpansion::new(kernel.clone(), x.clone(), Matrix::zeros(60, 1), vec![0.0]).unwrap();
             Explainer::new(&blank, game).unwrap().functionals(&x, &[0]).unwrap().remove(0)
         };
         let mut warm = KernelLogisticRegression::new(kernel.clone(), 0.01);
@@ -208,13 +210,13 @@ fn sampled_functionals_converge_to_the_exact_one() {
     let penalty = |coalitions: usize, seed: u64| {
         let budget = Budget { coalitions, std_error: None, seed };
         let question = Question::from(game.clone()).with_budget(budget);
-        regularised::penalty(&kernel, &x, question, &["x2"], 2.0)
+        shapley_penalty::shapley_penalty(&kernel, &x, question, &["x2"], 2.0)
     };
     let exact = penalty(1 << 17, 0).unwrap();
     assert_eq!(exact.sampled, None);
     // The value of a model with one coefficient, by the engine that explains.
     let coef = Matrix::column_vector((0..n).map(|i| f64::from(u8::from(i == 1))).collect());
-    let unit = Expansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
+    let unit = KernelExpansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
     let budget = Budget { coalitions: 1 << 17, ..Budget::default() };
     let question = Question::from(game.clone()).with_budget(budget);
     let values = Explainer::new(&unit, question).unwrap().explain(&x).unwrap();
@@ -242,11 +244,11 @@ fn sampled_functionals_converge_to_the_exact_one() {
     let y = targets(&x, 1);
     let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
     estimator.penalty = Some(penalty(100, 0).unwrap());
-    let card = estimator.fit(&x, &y).unwrap().model.card;
+    let card = estimator.fit(&x, &y).unwrap().model.model_card;
     let said = card.iter().find(|fact| fact.name == "penalty").unwrap();
     assert!(said.value.contains("estimated from 100 coalitions"));
     estimator.penalty = Some(exact);
-    assert!(estimator.fit(&x, &y).unwrap().model.card.iter().all(|fact| fact.name != "penalty"));
+    assert!(estimator.fit(&x, &y).unwrap().model.model_card.iter().all(|fact| fact.name != "penalty"));
 }
 
 /// Landmarks and random features take the place of all reference rows: with all rows as landmarks nothing
@@ -258,7 +260,7 @@ fn penalties_are_learnt_through_landmarks() {
     let through = |approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.05) };
         let game = Game::Observational { reference: x.clone().into(), conditional: conditioning.into() };
-        regularised::penalty(&kernel, &x, game, &["x0"], 1.0).unwrap().functionals
+        shapley_penalty::shapley_penalty(&kernel, &x, game, &["x0"], 1.0).unwrap().functionals
     };
     let far = |a: &Matrix, b: &Matrix| {
         let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
-use riesz::attribution::permutation::{estimate, orders};
+use riesz::attribution::permutation::{estimate, permutations_per_row};
 use riesz::explanation::Sampling;
-use riesz::question::{Budget, Estimator};
-use riesz::{Background, Exactness, Explanation, Game, Groups, Matrix, Question, Result, Table};
+use riesz::question::{Budget, ValueEstimator};
+use riesz::{Background, Exactness, Explanation, Game, Matrix, Players, Question, Result, Table};
 
 use crate::common::about;
 
@@ -31,9 +31,9 @@ fn model(x: &Table) -> Result<Matrix> {
 }
 
 /// The question for so many orders a background row.
-fn along(background: &Background, groups: &Groups, per_reference: usize, seed: u64) -> Question {
+fn along(background: &Background, groups: &Players, per_reference: usize, seed: u64) -> Question {
     let game = Game::Interventional { background: background.clone() };
-    let estimator = Estimator::Permutation { per_reference };
+    let estimator = ValueEstimator::Permutation { per_reference };
     let budget = Budget { seed, ..Budget::default() };
     Question { estimator, budget, ..about(&game, groups) }
 }
@@ -44,7 +44,7 @@ fn std_error(found: &Explanation) -> &[f64] {
 }
 
 /// The interventional game's values by enumeration.
-fn exact(x: &[f64], background: &Background, groups: &Groups, output: usize) -> Vec<f64> {
+fn exact(x: &[f64], background: &Background, groups: &Players, output: usize) -> Vec<f64> {
     let weights = background.weights.clone().unwrap_or_else(|| vec![1.0; background.rows.rows()]);
     let total: f64 = weights.iter().sum();
     shapley(groups.players().len(), |present| {
@@ -66,7 +66,7 @@ fn exact(x: &[f64], background: &Background, groups: &Groups, output: usize) -> 
 fn standard_errors_tell_how_far_values_are_off() {
     let rows = table(500, 1, 10);
     let background = Background { rows: table(0, 8, 10), weights: Some((1..9).map(f64::from).collect()) };
-    let groups = Groups::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap();
+    let groups = Players::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap();
     let truth: Vec<f64> = (0..2).flat_map(|o| exact(&rows.row(0), &background, &groups, o)).collect();
     let (k, runs) = (truth.len(), 300_u64);
     let (mut mean, mut square, mut claimed, mut covered) = (vec![0.0; k], vec![0.0; k], vec![0.0; k], 0);
@@ -97,7 +97,7 @@ fn standard_errors_tell_how_far_values_are_off() {
 #[test]
 fn rows_are_estimated_one_by_one_from_the_seed() {
     let (rows, background) = (table(500, 5, 7), Background::from(table(0, 9, 7)));
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     let settings = along(&background, &groups, 3, 9);
     let all = estimate(model, &rows, 10, &settings).unwrap();
     let last = estimate(model, &rows.select_rows(&[4]), 14, &settings).unwrap();
@@ -132,7 +132,7 @@ fn few_players_are_explained_by_all_coalitions() {
         (9, 1, 2, false),
     ] {
         let (rows, background) = (constant(1.0, 2, d), Background::from(constant(-1.0, n, d)));
-        let groups = Groups::singletons(rows.columns());
+        let groups = Players::singletons(rows.columns());
         let question = along(&background, &groups, per_reference, 7);
         let mut asked = 0;
         let ask = |x: &Table| {
@@ -140,7 +140,7 @@ fn few_players_are_explained_by_all_coalitions() {
             all_positive(x)
         };
         let found = estimate(ask, &rows, 10, &question).unwrap();
-        assert_eq!(orders(&question, rows.columns()).unwrap().is_none(), exact, "{d}");
+        assert_eq!(permutations_per_row(&question, rows.columns()).unwrap().is_none(), exact, "{d}");
         assert_eq!(found.row_numbers, [10, 11]);
         let truth = 12.0 / d as f64;
         match &found.exactness {
@@ -173,9 +173,13 @@ fn orders_are_never_few() {
         (vec![1.0, 1.0, 0.0], 2, 8),
     ] {
         let background = Background { rows: table(0, weights.len(), 14), weights: Some(weights) };
-        let groups = Groups::singletons(background.rows.columns());
+        let groups = Players::singletons(background.rows.columns());
         let question = along(&background, &groups, asked, 7);
-        assert_eq!(orders(&question, background.rows.columns()).unwrap(), Some(expected), "{background:?}");
+        assert_eq!(
+            permutations_per_row(&question, background.rows.columns()).unwrap(),
+            Some(expected),
+            "{background:?}"
+        );
         let found = estimate(model, &table(500, 1, 14), 0, &question).unwrap();
         let Exactness::Estimated { sampling: Some(sampling), .. } = found.exactness else { panic!() };
         let used = background.weights.unwrap().iter().filter(|w| **w > 0.0).count();
@@ -198,7 +202,7 @@ fn orders_that_agree_prove_nothing() {
     };
     let truth = |j: usize| if j == 0 { 1.0 - 1.0 / d as f64 } else { 1.0 / (d * (d - 1)) as f64 };
     let (rows, background) = (constant(1.0, 1, d), Background::from(constant(-1.0, 1, d)));
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     let mut agreed = 0;
     for seed in 0..50 {
         let found = estimate(vote, &rows, 0, &along(&background, &groups, 2, seed)).unwrap();
@@ -228,7 +232,7 @@ fn what_cannot_be_estimated_is_said() {
 
 fn cannot_be_estimated(d: usize) {
     let (rows, background) = (table(500, 1, d), Background::from(table(0, 4, d)));
-    let groups = Groups::singletons(rows.columns());
+    let groups = Players::singletons(rows.columns());
     let few = along(&background, &groups, 1, 0);
     assert!(estimate(model, &rows, 0, &few).unwrap_err().to_string().contains("at least 2"));
     let nan =
@@ -254,7 +258,7 @@ proptest! {
     #[test]
     fn efficiency_and_additive_functions(d in 1_usize..9, from in 0_usize..300, seed: u64) {
         let (rows, background) = (table(from, 2, d), Background::from(table(from + 50, 5, d)));
-        let groups = Groups::singletons(rows.columns());
+        let groups = Players::singletons(rows.columns());
         let settings = along(&background, &groups, 2, seed);
         let found = estimate(model, &rows, 0, &settings).unwrap();
         for k in 0..4 {

@@ -1,11 +1,11 @@
 //! Posteriors against textbook formulas in plain loops, and samples against the covariance they are drawn
 //! from.
 
-use riesz::fit::{GaussianProcess, GaussianProcessClassifier, GpFit, Tune};
+use riesz::fit::{GaussianProcess, GaussianProcessClassifier, GpFit, TunedParameters};
 use riesz::kernel::{Linear, Profile};
 use riesz::linalg::{Cholesky, Sparse};
-use riesz::posterior::Known;
-use riesz::{Covariance, Expansion, Kernel, Link, Matrix, Posterior, Prediction, Table};
+use riesz::posterior::VarianceReduction;
+use riesz::{Kernel, KernelExpansion, Link, Matrix, Posterior, PosteriorCovariance, Prediction, Table};
 
 /// A small set of numbers that repeat nowhere.
 fn wave(n: usize, phase: f64) -> Vec<f64> {
@@ -89,7 +89,7 @@ fn operator(n: usize) -> Sparse {
 
 fn observing(a: &Sparse) -> GaussianProcess {
     let mut gp = GaussianProcess::new(kernel(), 0.05);
-    (gp.tune, gp.normalize_y) = (Tune::Nothing, false);
+    (gp.tune, gp.normalize_y) = (TunedParameters::Nothing, false);
     gp.operator = Some(a.clone());
     gp
 }
@@ -126,11 +126,11 @@ fn observed_sums_are_conditioning() {
     let posterior = fit.posterior();
     let sd: Dense = (0..140).map(|i| vec![covariance[i][i].sqrt(); 2]).collect();
     assert!(gap(&posterior.sd(&new).unwrap(), &sd) < 1e-9);
-    for found in posterior.covariance(&posterior.at(&new).unwrap()) {
+    for found in posterior.covariance(&posterior.functionals_at(&new).unwrap()) {
         assert!(gap(&found, &covariance) < 1e-9);
     }
     let sums = operator(140);
-    let functionals = posterior.sums(&new, &sums).unwrap();
+    let functionals = posterior.weighted_sum_functionals(&new, &sums).unwrap();
     let w = dense(&sums);
     assert!(gap(&posterior.mean_of(&functionals), &times(&transposed(&w), &mean)) < 1e-10);
     let expected = times(&transposed(&w), &times(&covariance, &w));
@@ -162,7 +162,7 @@ fn sums_of_a_shifted_function_shift_by_their_weights() {
     }
     // The means of the observed sums are the predictions' sums.
     let posterior = moved.posterior();
-    let found = posterior.mean_of(&posterior.sums(&x, &a).unwrap());
+    let found = posterior.mean_of(&posterior.weighted_sum_functionals(&x, &a).unwrap());
     let fitted = moved.model.predict(&x).unwrap();
     for j in 0..m {
         let expected: f64 = a.column(j).map(|(i, w)| w * fitted[(i, 0)]).sum();
@@ -202,7 +202,7 @@ fn the_gradient_for_sums_is_a_difference() {
             assert!((found - expected).abs() < 1e-8 * (1.0 + expected.abs()), "{k}: {found} {expected}");
             assert!(expected.abs() > 1e-4, "{k} has no slope to compare");
         }
-        gp.tune = Tune::KernelAndNoise;
+        gp.tune = TunedParameters::KernelAndNoise;
         assert!(gp.fit(&x, &z).unwrap().log_marginal_likelihood > value + 0.1);
     }
 }
@@ -278,25 +278,29 @@ fn every_form_of_a_matrix_is_the_matrix() {
     let mut noisy = kernel.gram(&x);
     noisy.add_diagonal(|_| 0.2);
     let coef = Matrix::from_row_major(25, 1, wave(25, 0.1));
-    let model = Expansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
     let factor = Cholesky::new(noisy, "matrix").unwrap();
     let q = factor.inverse();
     // Q = F Fᵀ with F = L⁻ᵀ.
     let mut f = Matrix::zeros(25, 25);
     f.add_diagonal(|_| 1.0);
     factor.solve_upper_in_place(&mut f);
-    let of =
-        |prior: f64, known: Known| Covariance { prior, mirror: None, known: vec![known], scale: vec![2.0] };
+    let of = |prior: f64, known: VarianceReduction| PosteriorCovariance {
+        prior_scale: prior,
+        skew_swap: None,
+        reduction: vec![known],
+        scale: vec![2.0],
+    };
     let forms = [
-        of(1.0, Known::Inverse { operator: None, factor }),
-        of(1.0, Known::LowRank(f)),
-        of(1.0, Known::Dense(q.clone())),
+        of(1.0, VarianceReduction::CholeskyInverse { operator: None, factor }),
+        of(1.0, VarianceReduction::LowRank(f)),
+        of(1.0, VarianceReduction::Dense(q.clone())),
     ];
     let answers: Vec<[Matrix; 2]> = forms
         .iter()
         .map(|form| {
             let posterior = Posterior::new(&model, form).unwrap();
-            let joint = posterior.covariance(&posterior.at(&new).unwrap()).remove(0);
+            let joint = posterior.covariance(&posterior.functionals_at(&new).unwrap()).remove(0);
             [posterior.variance(&new).unwrap(), joint]
         })
         .collect();
@@ -309,10 +313,10 @@ fn every_form_of_a_matrix_is_the_matrix() {
     // Without a prior and with -Q: what one adds is what the other takes away.
     let mut minus = q;
     minus.data_mut().iter_mut().for_each(|v| *v = -*v);
-    let added = of(0.0, Known::Dense(minus));
+    let added = of(0.0, VarianceReduction::Dense(minus));
     let posterior = Posterior::new(&model, &added).unwrap();
     let (variance, joint) =
-        (posterior.variance(&new).unwrap(), posterior.covariance(&posterior.at(&new).unwrap()));
+        (posterior.variance(&new).unwrap(), posterior.covariance(&posterior.functionals_at(&new).unwrap()));
     let prior = kernel.gram(&new);
     assert!((0..140).all(|i| (4.0 * prior[(i, i)] - variance[(i, 0)] - answers[0][0][(i, 0)]).abs() < 1e-11));
     let pairs = prior.data().iter().zip(joint[0].data()).zip(answers[0][1].data());
@@ -330,7 +334,7 @@ fn laplaces_posterior_is_a_regression() {
     gpc.tune = false;
     let fit = gpc.fit(&x, &labels, &["a", "b", "c"].map(String::from)).unwrap();
     let posterior = fit.posterior();
-    let found = posterior.covariance(&posterior.at(&new).unwrap());
+    let found = posterior.covariance(&posterior.functionals_at(&new).unwrap());
     for (o, found) in found.iter().enumerate() {
         // The coefficients are y - π.
         let p = |i: usize| f64::from(u8::from(labels[i] == o)) - fit.model.coef[(i, o)];
@@ -351,10 +355,10 @@ fn samples_have_the_posterior_distribution() {
     let (x, new) = (rows(30, 0.3), rows(60, 4.0));
     let y = Matrix::from_row_major(30, 2, wave(60, 0.7).iter().map(|v| 3.0 * v + 10.0).collect());
     let mut gp = GaussianProcess::new(kernel(), 0.3);
-    gp.tune = Tune::Nothing;
+    gp.tune = TunedParameters::Nothing;
     let fit = gp.fit(&x, &y).unwrap();
     let posterior = fit.posterior();
-    let functionals = posterior.sums(&new, &operator(60)).unwrap();
+    let functionals = posterior.weighted_sum_functionals(&new, &operator(60)).unwrap();
     let (mean, covariance) = (posterior.mean_of(&functionals), posterior.covariance(&functionals));
     const N: usize = 20_000;
     let samples = posterior.sample(&functionals, N, 7).unwrap();
@@ -393,11 +397,11 @@ fn draws_of_what_is_known_are_what_is_known() {
     let x = rows(12, 0.3);
     let y = wave(12, 0.7);
     let mut gp = GaussianProcess::new(kernel(), 1e-13);
-    (gp.tune, gp.normalize_y) = (Tune::Nothing, false);
+    (gp.tune, gp.normalize_y) = (TunedParameters::Nothing, false);
     let fit = gp.fit(&x, &Matrix::column_vector(y.clone())).unwrap();
     let posterior = fit.posterior();
     let twice = x.select_rows(&(0..24).map(|i| i % 12).collect::<Vec<_>>());
-    let samples = posterior.sample(&posterior.at(&twice).unwrap(), 50, 1).unwrap();
+    let samples = posterior.sample(&posterior.functionals_at(&twice).unwrap(), 50, 1).unwrap();
     assert!(samples.jitter[0] > 0.0 && samples.jitter[0] < 1e-6, "{:?}", samples.jitter);
     assert!((0..24).all(|i| samples.values[0].row(i).iter().all(|v| (v - y[i % 12]).abs() < 1e-2)));
     let linear = Linear { columns: vec![0, 1], center: vec![0.0; 2], scale: vec![1.0; 2] };
@@ -405,7 +409,7 @@ fn draws_of_what_is_known_are_what_is_known() {
     let fit = gp.fit(&x, &Matrix::column_vector(y)).unwrap();
     let origin = Table::from_rows(&[[0.0, 0.0]]).unwrap();
     let posterior = fit.posterior();
-    let samples = posterior.sample(&posterior.at(&origin).unwrap(), 5, 1).unwrap();
+    let samples = posterior.sample(&posterior.functionals_at(&origin).unwrap(), 5, 1).unwrap();
     assert!(samples.values[0].data().iter().all(|v| v.abs() < 1e-90));
 }
 
@@ -416,14 +420,15 @@ fn classes_are_averaged_over_the_posterior() {
     let points = Table::from_rows(&[[0.0]]).unwrap();
     let coef = Matrix::from_row_major(1, 3, vec![1.0, 0.8, -3.0]);
     let mut model =
-        Expansion::new(9.0 * Kernel::gaussian(&[1.0]), points.clone(), coef, vec![-8.0, -6.4, 24.0]).unwrap();
+        KernelExpansion::new(9.0 * Kernel::gaussian(&[1.0]), points.clone(), coef, vec![-8.0, -6.4, 24.0])
+            .unwrap();
     (model.link, model.classes) = (Link::LatentOneVsRest, ["a", "b", "c"].map(String::from).to_vec());
     // Latent means 1, 0.8 and -3 at 0; variances 9, 0 and 9.
-    let known = |known: f64| Known::Dense(Matrix::from_row_major(1, 1, vec![known]));
-    let covariance = Covariance {
-        prior: 1.0,
-        mirror: None,
-        known: vec![known(0.0), known(1.0 / 9.0), known(0.0)],
+    let known = |known: f64| VarianceReduction::Dense(Matrix::from_row_major(1, 1, vec![known]));
+    let covariance = PosteriorCovariance {
+        prior_scale: 1.0,
+        skew_swap: None,
+        reduction: vec![known(0.0), known(1.0 / 9.0), known(0.0)],
         scale: vec![1.0; 3],
     };
     let found = Prediction::of(&model, Some(&covariance), &points).unwrap();
@@ -450,11 +455,16 @@ fn classes_are_averaged_over_the_posterior() {
 
     // Of two classes the sign of the mean says which is more probable, but not how much more.
     let coef = Matrix::from_row_major(1, 1, vec![0.1]);
-    let mut two = Expansion::new(model.kernel.clone(), points.clone(), coef, vec![0.0]).unwrap();
+    let mut two = KernelExpansion::new(model.kernel.clone(), points.clone(), coef, vec![0.0]).unwrap();
     (two.link, two.classes) = (Link::LatentLogistic, ["a", "b"].map(String::from).to_vec());
     let alone = Prediction::of(&two, None, &points).unwrap();
     assert_eq!((alone.classes, alone.probabilities), (Some(vec![1]), None));
-    let one = Covariance { prior: 1.0, mirror: None, known: vec![known(0.0)], scale: vec![1.0] };
+    let one = PosteriorCovariance {
+        prior_scale: 1.0,
+        skew_swap: None,
+        reduction: vec![known(0.0)],
+        scale: vec![1.0],
+    };
     let found = Prediction::of(&two, Some(&one), &points).unwrap();
     assert!((found.probabilities.unwrap()[(0, 1)] - average(0.9, 3.0)).abs() < 1e-9);
     assert_eq!(found.classes, Some(vec![1]));

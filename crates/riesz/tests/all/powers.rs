@@ -6,8 +6,8 @@
 use proptest::prelude::*;
 use riesz::kernel::Polynomial;
 use riesz::{
-    Background, Error, Exactness, Expansion, Explainer, Game, Groups, Index, Isa, Kernel, Matrix, Question,
-    Table,
+    Background, Error, Exactness, Explainer, Game, Isa, Kernel, KernelExpansion, Matrix, Players, Question,
+    Table, ValueIndex,
 };
 
 use crate::common::{Stream, with_threads};
@@ -22,7 +22,7 @@ fn polynomial(columns: Vec<usize>, degree: u32, coef0: f64, s: &mut Stream) -> K
 }
 
 pub struct Case {
-    pub model: Expansion,
+    pub model: KernelExpansion,
     pub rows: Table,
     background: Background,
 }
@@ -42,7 +42,7 @@ pub fn case(d: usize, degree: u32, outputs: usize, seed: u64) -> Case {
     let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|_| s.signed()).collect());
     let intercept = (0..outputs).map(|o| o as f64 - 0.5).collect();
     let points = s.normals(n, d);
-    let model = Expansion::new(kernel, points, coef, intercept).unwrap();
+    let model = KernelExpansion::new(kernel, points, coef, intercept).unwrap();
     let background = Background { rows: s.normals(3, d), weights: Some(vec![0.5, 1.0, 0.25]) };
     Case { model, rows: s.normals(2, d), background }
 }
@@ -80,39 +80,39 @@ pub fn worth(case: &Case, name: &str, x: &[f64], players: &[Vec<usize>], present
     (0..case.model.outputs()).map(|o| (0..draws).map(|t| chances[t] * all[(t, o)]).sum()).collect()
 }
 
-fn indices() -> Vec<Index> {
+fn indices() -> Vec<ValueIndex> {
     let texts = [
         "sii", "k-sii", "stii", "fsii", "bii", "fbii", "moebius", "sii(3)", "k-sii(4)", "stii(3)", "fsii(3)",
         "fbii(4)",
     ];
-    let pairs = texts.map(|text| text.parse::<Index>().unwrap());
+    let pairs = texts.map(|text| text.parse::<ValueIndex>().unwrap());
     let values = [
-        Index::Shapley,
-        Index::Banzhaf { chance: 0.3 },
-        Index::Banzhaf { chance: 1.0 },
-        Index::BetaShapley { alpha: 4.0, beta: 1.0 },
-        Index::BetaShapley { alpha: 0.5, beta: 2.5 },
+        ValueIndex::Shapley,
+        ValueIndex::Banzhaf { chance: 0.3 },
+        ValueIndex::Banzhaf { chance: 1.0 },
+        ValueIndex::BetaShapley { alpha: 4.0, beta: 1.0 },
+        ValueIndex::BetaShapley { alpha: 0.5, beta: 2.5 },
         "semivalue(0.1: 0.25, 0.7: 0.5, 1: 0.25)".parse().unwrap(),
     ];
     values.into_iter().chain(pairs).collect()
 }
 
 /// The weight of the dividend of s players in the index of so many of them.
-fn weight_of(index: Index, size: usize, s: usize) -> f64 {
+fn weight_of(index: ValueIndex, size: usize, s: usize) -> f64 {
     match index {
-        Index::Shapley => 1.0 / s as f64,
-        Index::Banzhaf { chance } => chance.powi(s as i32 - 1),
-        Index::BetaShapley { alpha, beta } => {
+        ValueIndex::Shapley => 1.0 / s as f64,
+        ValueIndex::Banzhaf { chance } => chance.powi(s as i32 - 1),
+        ValueIndex::BetaShapley { alpha, beta } => {
             (0..s - 1).map(|i| (beta + i as f64) / (alpha + beta + i as f64)).product()
         }
-        Index::Semivalue(chances) => chances.all().iter().map(|[t, w]| w * t.powi(s as i32 - 1)).sum(),
-        Index::Interaction { kind, order } => weight(kind, order, size, s),
+        ValueIndex::Semivalue(chances) => chances.all().iter().map(|[t, w]| w * t.powi(s as i32 - 1)).sum(),
+        ValueIndex::Interaction { kind, order } => weight(kind, order, size, s),
         _ => panic!("{index}"),
     }
 }
 
 /// All sets' values of a row and output, from the coalitions' worth.
-fn truth(index: Index, sets: &[Vec<usize>], dividends: &[f64]) -> Vec<f64> {
+fn truth(index: ValueIndex, sets: &[Vec<usize>], dividends: &[f64]) -> Vec<f64> {
     let of = |set: &Vec<usize>| {
         let own: usize = set.iter().map(|j| 1 << j).sum();
         let within = (0..dividends.len()).filter(|mask| mask & own == own);
@@ -122,11 +122,11 @@ fn truth(index: Index, sets: &[Vec<usize>], dividends: &[f64]) -> Vec<f64> {
 }
 
 /// How small a bound is for certain, relative to the sizes of all dividends.
-fn tight(index: Index, degree: u32) -> f64 {
-    if index == Index::Shapley && degree < 5 { 1e-9 } else { f64::INFINITY }
+fn tight(index: ValueIndex, degree: u32) -> f64 {
+    if index == ValueIndex::Shapley && degree < 5 { 1e-9 } else { f64::INFINITY }
 }
 
-fn check(case: &Case, index: Index, groups: Option<Groups>, players: &[Vec<usize>], tight: f64) {
+fn check(case: &Case, index: ValueIndex, groups: Option<Players>, players: &[Vec<usize>], tight: f64) {
     for name in GAMES {
         if name == "marginal-product" && players.len() > 5 {
             continue;
@@ -185,7 +185,7 @@ proptest! {
         let case = case(5, degree, 1, seed);
         let names: Vec<String> = case.model.columns().iter().map(|c| c.name.clone()).collect();
         let both = ("both".to_string(), vec![names[1].clone(), names[4].clone()]);
-        let groups = Groups::named(case.model.columns(), &[both]).unwrap();
+        let groups = Players::named(case.model.columns(), &[both]).unwrap();
         let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
         check(&case, index, Some(groups), &players, tight(index, degree));
     }
@@ -196,7 +196,7 @@ proptest! {
 fn many_columns_and_high_degrees() {
     for (d, degree) in [(8, 3), (8, 5), (3, 20), (4, 13)] {
         let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
-        for index in [Index::Shapley, "fsii".parse().unwrap()] {
+        for index in [ValueIndex::Shapley, "fsii".parse().unwrap()] {
             check(&case(d, degree, 1, 7), index, None, &players, tight(index, degree));
         }
     }
@@ -223,7 +223,8 @@ fn bounds_hold_for_whole_numbers() {
         }
         .into();
         let coef = Matrix::column_vector(vec![3.0, -2.0]);
-        let model = Expansion::new(kernel, Table::from_rows(&points).unwrap(), coef, vec![0.0]).unwrap();
+        let model =
+            KernelExpansion::new(kernel, Table::from_rows(&points).unwrap(), coef, vec![0.0]).unwrap();
         let game = Game::Baseline { point: Table::from_rows(std::slice::from_ref(&b)).unwrap() };
         let found = Explainer::new(&model, game)
             .unwrap()
@@ -279,8 +280,9 @@ fn instruction_sets_threads_and_functionals_agree() {
             let players: Vec<usize> = (0..5).collect();
             for (j, own) in explainer().functionals(&case.rows, &players).unwrap().iter().enumerate() {
                 for i in 0..case.rows.rows() {
-                    let value: f64 =
-                        (0..case.model.points.rows()).map(|p| own[(p, i)] * case.model.coef[(p, 0)]).sum();
+                    let value: f64 = (0..case.model.support_points.rows())
+                        .map(|p| own[(p, i)] * case.model.coef[(p, 0)])
+                        .sum();
                     assert!(
                         (value - reference.row_values(i, 0)[j]).abs() <= 2.0 * bound[i] + 1e-12,
                         "{name} {j}"
@@ -297,7 +299,7 @@ fn axioms() {
     let mut s = Stream(9);
     let kernel = polynomial(vec![0, 2], 3, 1.0, &mut s);
     let coef = Matrix::column_vector((0..20).map(|_| s.signed()).collect());
-    let model = Expansion::new(kernel, s.normals(20, 3), coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(kernel, s.normals(20, 3), coef, vec![0.0]).unwrap();
     let (rows, background) = (s.normals(3, 3), s.normals(4, 3));
     let found = Explainer::interventional(&model, &background).unwrap().explain(&rows).unwrap();
     for i in 0..3 {
@@ -317,7 +319,8 @@ fn the_functional_game_names_those_that_work() {
     let mut s = Stream(2);
     let product = polynomial(vec![0, 1], 2, 1.0, &mut s) * Kernel::gaussian(&[1.0]);
     let model =
-        Expansion::new(product, s.normals(3, 2), Matrix::column_vector(vec![1.0; 3]), vec![0.0]).unwrap();
+        KernelExpansion::new(product, s.normals(3, 2), Matrix::column_vector(vec![1.0; 3]), vec![0.0])
+            .unwrap();
     let error = Explainer::interventional(&model, &s.normals(2, 2)).err().unwrap();
     assert!(matches!(error, Error::NotProduct { .. }) && error.to_string().contains("one player"), "{error}");
 }
@@ -327,8 +330,8 @@ fn the_functional_game_names_those_that_work() {
 fn overflow_is_told() {
     let mut s = Stream(5);
     let kernel = polynomial(vec![0, 1], 4, 1.0, &mut s);
-    let model =
-        Expansion::new(kernel, s.normals(9, 2), Matrix::column_vector(vec![1.0; 9]), vec![0.0]).unwrap();
+    let model = KernelExpansion::new(kernel, s.normals(9, 2), Matrix::column_vector(vec![1.0; 9]), vec![0.0])
+        .unwrap();
     let rows = Table::from_rows(&[[1e100, 1.0]]).unwrap();
     let error = Explainer::interventional(&model, &s.normals(2, 2)).unwrap().explain(&rows).unwrap_err();
     assert!(matches!(error, Error::Overflow { .. }), "{error}");

@@ -5,10 +5,10 @@ use faer::{Mat, Side};
 use riesz::explanation::{Spread, Uncertainty};
 use riesz::linalg::Sparse;
 use riesz::preference::{
-    ContextKernel, Duels, Pair, PairKernel, PreferenceFit, PreferenceProcess, entrants, wide_rows,
+    ContextKernel, Duels, Pair, PairKernel, PreferenceFit, PreferenceProcess, prepare_entries, wide_rows,
     wide_rows_in,
 };
-use riesz::{Column, Explainer, Game, Groups, Kernel, Question, Table};
+use riesz::{Column, Explainer, Game, Kernel, Players, Question, Table};
 
 use crate::common::Stream;
 
@@ -53,8 +53,8 @@ impl Case {
         let k = |a: usize, b: usize| prior.items.eval(&self.items.row(a), &self.items.row(b));
         Mat::from_fn(self.left.len(), other.len(), |i, j| {
             let ((l, r), (a, b)) = ((self.left[i], self.right[i]), other[j]);
-            prior.utility * (k(l, a) + k(r, b) - k(l, b) - k(r, a))
-                + prior.generalised * (k(l, a) * k(r, b) - k(l, b) * k(r, a))
+            prior.utility_variance * (k(l, a) + k(r, b) - k(l, b) - k(r, a))
+                + prior.generalised_variance * (k(l, a) * k(r, b) - k(l, b) * k(r, a))
         })
     }
 
@@ -129,13 +129,13 @@ fn fits_are_laplaces_approximation() {
         let n = own.len();
         let noisy = Mat::from_fn(n, n, |i, j| k[(i, j)] + if i == j { 1.0 / weights[i] } else { 0.0 });
         let inverse = noisy.partial_piv_lu().inverse();
-        let joint = &fit.posterior().covariance(&fit.posterior().at(&rows).unwrap())[0];
+        let joint = &fit.posterior().covariance(&fit.posterior().functionals_at(&rows).unwrap())[0];
         for (r, &(a, b)) in asked.iter().enumerate() {
             let truth: f64 = (0..n).map(|i| alpha[i] * cross[(i, r)]).sum();
             assert!((mean[(r, 0)] - truth).abs() < 1e-9, "{} {truth}", mean[(r, 0)]);
             let items = |x: usize, y: usize| process.prior.items.eval(&case.items.row(x), &case.items.row(y));
-            let prior = process.prior.utility * (items(a, a) + items(b, b) - 2.0 * items(a, b))
-                + process.prior.generalised * (items(a, a) * items(b, b) - items(a, b).powi(2));
+            let prior = process.prior.utility_variance * (items(a, a) + items(b, b) - 2.0 * items(a, b))
+                + process.prior.generalised_variance * (items(a, a) * items(b, b) - items(a, b).powi(2));
             let known: f64 = (0..n)
                 .flat_map(|i| (0..n).map(move |j| (i, j)))
                 .map(|(i, j)| cross[(i, r)] * inverse[(i, j)] * cross[(j, r)])
@@ -221,7 +221,8 @@ fn the_evidence_says_whether_there_is_a_ranking() {
         let duels = Duels::new(40, &left, &right, &won, None).unwrap();
         let of = |times: [f64; 2]| {
             let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.3]));
-            (process.prior.utility, process.prior.generalised) = (2.25 * times[0], 2.25 * times[1]);
+            (process.prior.utility_variance, process.prior.generalised_variance) =
+                (2.25 * times[0], 2.25 * times[1]);
             process.fit(&items, &duels).unwrap()
         };
         let [both, ranking, generalised] = [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]].map(of);
@@ -271,7 +272,7 @@ fn large_shares_have_a_mode() {
     let duels = Duels::new(12, &left, &right, &won, None).unwrap();
     for share in [1e4, 1e6, 1e8] {
         let mut process = PreferenceProcess::new(Kernel::gaussian(&[20.0, 20.0]));
-        (process.prior.utility, process.prior.generalised) = (0.0, share);
+        (process.prior.utility_variance, process.prior.generalised_variance) = (0.0, share);
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let at = |theta: &[f64]| process.log_marginal_likelihood(&items, &duels, theta).unwrap();
         let gradient = at(&theta).1;
@@ -300,7 +301,7 @@ fn duels_are_explained_by_games_of_wide_rows() {
     let groups: Vec<(String, Vec<String>)> = (0..3)
         .map(|j| (case.items.columns()[j].name.clone(), [j, j + 3].map(|j| columns[j].name.clone()).to_vec()))
         .collect();
-    let groups = Groups::named(&columns, &groups).unwrap();
+    let groups = Players::named(&columns, &groups).unwrap();
     // Both absent features from the same item: all else equal.
     let same: Vec<Pair> = (0..6).map(|i| (i, i)).collect();
     let background = wide_rows(&case.items, &same).unwrap();
@@ -343,7 +344,7 @@ fn covariances_of_values_are_those_of_sums() {
         let name = |j: usize| columns[j].name.clone();
         let groups: Vec<(String, Vec<String>)> =
             (0..3).map(|j| (case.items.columns()[j].name.clone(), vec![name(j), name(j + 3)])).collect();
-        let groups = Groups::named(&columns, &groups).unwrap();
+        let groups = Players::named(&columns, &groups).unwrap();
         // Absent features of either side from items of their own.
         let background: Vec<Pair> = vec![(0, 0), (1, 3), (3, 1), (5, 2)];
         let background = wide_rows(&case.items, &background).unwrap();
@@ -369,7 +370,8 @@ fn covariances_of_values_are_those_of_sums() {
         let values = (0..6).flat_map(|j| mixed.iter().map(move |row| row[j])).collect();
         let table = Table::from_column_major(columns.clone(), mixed.len(), values).unwrap();
         let sums = Sparse::from_columns(mixed.len(), weights).unwrap();
-        let worth = &fit.posterior().covariance(&fit.posterior().sums(&table, &sums).unwrap())[0];
+        let worth =
+            &fit.posterior().covariance(&fit.posterior().weighted_sum_functionals(&table, &sums).unwrap())[0];
         let share = |j: usize, mask: usize| {
             let (size, own) = (mask.count_ones() as usize, mask >> j & 1 == 1);
             let of = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
@@ -443,7 +445,7 @@ fn features_of_pairs_are_the_whole_covariance() {
     let (left, right): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
     let outcome: Vec<f64> = pairs.iter().map(|_| [1.0, 0.0, 0.5][(s.uniform() * 3.0) as usize]).collect();
     let names: Vec<String> = (0..30).map(|i| i.to_string()).collect();
-    let own = entrants(&items, (&left, &right), &outcome, None, Some(&names)).unwrap();
+    let own = prepare_entries(&items, (&left, &right), &outcome, None, Some(&names)).unwrap();
     let duels = Duels::new(30, &own.left, &own.right, &outcome, None).unwrap();
     let season =
         |n: usize| Table::from_column_major(vec![Column::numeric("season")], n, vec![0.0; n]).unwrap();
@@ -453,8 +455,8 @@ fn features_of_pairs_are_the_whole_covariance() {
         [(2.0, 1.5, None), (2.0, 1.5, Some(0.7)), (0.5, 0.0, Some(0.3)), (0.0, 1.0, None), (0.0, 0.0, None)];
     for (utility, generalised, margin) in cases {
         let mut few = PreferenceProcess::new(Kernel::gaussian(&[2.0]));
-        (few.prior.alone, few.margin) = (own.alone.clone(), margin);
-        (few.prior.utility, few.prior.generalised) = (utility, generalised);
+        (few.prior.extra_utility_kernel, few.margin) = (own.alone.clone(), margin);
+        (few.prior.utility_variance, few.prior.generalised_variance) = (utility, generalised);
         let mut whole = few.clone();
         whole.prior.contexts = Some(ContextKernel { kernel: Kernel::constant(1.0), shared: 1.0 });
         let at = |process: &PreferenceProcess| -> Vec<f64> {

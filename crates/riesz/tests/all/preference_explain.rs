@@ -12,7 +12,7 @@ use riesz::preference::{
     DuelGame, DuelQuestion, Duels, LandmarkProcess, Pair, PreferenceFit, PreferenceProcess, explain,
     wide_rows,
 };
-use riesz::{Expansion, Game, Groups, Kernel, Matrix, Question, Table};
+use riesz::{Game, Kernel, KernelExpansion, Matrix, Players, Question, Table};
 
 use crate::common::Stream;
 
@@ -33,11 +33,12 @@ pub(crate) fn fit(utility: f64, generalised: f64, seed: u64) -> (Table, Preferen
     }
     let duels = Duels::new(14, &left, &right, &outcome, None).unwrap();
     let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.3, 0.9, 2.0]));
-    (process.tune, process.prior.utility, process.prior.generalised) = (false, utility, generalised);
+    (process.tune, process.prior.utility_variance, process.prior.generalised_variance) =
+        (false, utility, generalised);
     (items.clone(), process.fit(&items, &duels).unwrap())
 }
 
-pub(crate) fn ask(model: &Expansion, rows: &Table, question: &DuelQuestion) -> Explanation {
+pub(crate) fn ask(model: &KernelExpansion, rows: &Table, question: &DuelQuestion) -> Explanation {
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
     explain(model, None, rows, question, &stop, &progress).unwrap()
 }
@@ -47,7 +48,7 @@ pub(crate) fn background(items: &Table, weights: Option<Vec<f64>>) -> Background
 }
 
 /// g at (l_S, b), (r_S, b').
-fn mixed(model: &Expansion, duel: &[f64], given: &[bool], b: &[f64], other: &[f64]) -> f64 {
+fn mixed(model: &KernelExpansion, duel: &[f64], given: &[bool], b: &[f64], other: &[f64]) -> f64 {
     let d = given.len();
     let row: Vec<f64> = (0..d)
         .map(|j| if given[j] { duel[j] } else { b[j] })
@@ -190,7 +191,7 @@ fn observational_values_are_those_of_two_embeddings() {
 }
 
 /// A model whose duels have a context, which changes what counts.
-pub(crate) fn with_contexts(seed: u64) -> (Expansion, Table, Table) {
+pub(crate) fn with_contexts(seed: u64) -> (KernelExpansion, Table, Table) {
     let mut s = Stream(seed);
     let items = s.normals(10, 2);
     let pairs: Vec<Pair> = (0..12).map(|i| (i % 10, (i * 3 + 1) % 10)).filter(|(l, r)| l != r).collect();
@@ -204,9 +205,10 @@ pub(crate) fn with_contexts(seed: u64) -> (Expansion, Table, Table) {
     let points = Table::from_column_major(columns.collect(), both.len(), values).unwrap();
     let coef: Vec<f64> = pairs.iter().map(|_| s.normal()).flat_map(|a| [a, -a]).collect();
     let item = Kernel::gaussian(&[1.0, 1.5]);
-    let pair = 0.8 * item.clone() + 0.8 * item.moved(2) + 1.7 * (item.clone() * item.moved(2));
-    let kernel = pair * (Kernel::constant(0.3) + 0.7 * Kernel::gaussian(&[0.9, 1.1]).moved(4));
-    let model = Expansion::new(kernel, points, Matrix::column_vector(coef), vec![0.0]).unwrap();
+    let pair =
+        0.8 * item.clone() + 0.8 * item.shift_columns(2) + 1.7 * (item.clone() * item.shift_columns(2));
+    let kernel = pair * (Kernel::constant(0.3) + 0.7 * Kernel::gaussian(&[0.9, 1.1]).shift_columns(4));
+    let model = KernelExpansion::new(kernel, points, Matrix::column_vector(coef), vec![0.0]).unwrap();
     (model, items, contexts)
 }
 
@@ -214,7 +216,7 @@ pub(crate) fn with_contexts(seed: u64) -> (Expansion, Table, Table) {
 #[test]
 fn contexts_are_players_or_not() {
     let (model, items, contexts) = with_contexts(5);
-    let rows = model.points.select_rows(&[0, 1, 6]);
+    let rows = model.support_points.select_rows(&[0, 1, 6]);
     let columns = ["surface", "wind"].map(riesz::Column::numeric).to_vec();
     let contexts =
         Table::from_column_major(columns, contexts.rows(), contexts.column_major().to_vec()).unwrap();
@@ -279,7 +281,7 @@ fn parts_are_all_combinations_of_their_rows() {
     let (items, fit) = fit(0.7, 1.9, 7);
     let rows = wide_rows(&items, &DUELS).unwrap();
     let groups =
-        Groups::named(fit.model.columns(), &[("both", vec!["left_x0", "right_x0", "right_x1"])]).unwrap();
+        Players::named(fit.model.columns(), &[("both", vec!["left_x0", "right_x0", "right_x1"])]).unwrap();
     let all: Vec<Pair> = (0..4).flat_map(|a| (4..9).map(move |b| (a, b))).collect();
     let part = |rows: &Table, columns: std::ops::Range<usize>| {
         let names = fit.model.columns()[columns].to_vec();
@@ -337,7 +339,7 @@ fn portions_of_pairs_estimate_all() {
     let one = Game::Interventional { background: wide_rows(&items, &every).unwrap().into() };
     let names: Vec<(String, Vec<String>)> =
         (0..14).map(|j| (format!("x{j}"), vec![format!("left_x{j}"), format!("right_x{j}")])).collect();
-    let groups = Groups::named(fit.model.columns(), &names).unwrap();
+    let groups = Players::named(fit.model.columns(), &names).unwrap();
     let question = Question::from(one).with_players(Some(groups));
     let expected = riesz::Explainer::new(&fit.model, question).unwrap().explain(&rows).unwrap();
     let mut far = 0;
@@ -366,14 +368,14 @@ fn what_cannot_be_is_refused_by_name() {
     let (items, fit) = fit(0.7, 1.9, 1);
     let rows = wide_rows(&items, &DUELS).unwrap();
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
-    let told = |model: &Expansion, rows: &Table, question: &DuelQuestion| {
+    let told = |model: &KernelExpansion, rows: &Table, question: &DuelQuestion| {
         explain(model, None, rows, question, &stop, &progress).unwrap_err().to_string()
     };
     let game = DuelGame::Paired(background(&items, None));
     let mut lopsided = fit.model.clone();
     lopsided.intercept[0] = 0.5;
     assert!(told(&lopsided, &rows, &DuelQuestion::new(game.clone())).contains("change their sign"));
-    let plain = Expansion::new(
+    let plain = KernelExpansion::new(
         Kernel::gaussian(&[1.0]),
         Table::from_rows(&[[0.0]]).unwrap(),
         Matrix::column_vector(vec![1.0]),
@@ -399,7 +401,7 @@ fn landmarks_are_explained_as_what_they_stand_for() {
     let outcome: Vec<f64> = pairs.iter().map(|_| f64::from(u8::from(s.uniform() < 0.6))).collect();
     let duels = Duels::new(9, &left, &right, &outcome, None).unwrap();
     let mut process = PreferenceProcess::new(Kernel::gaussian(&[1.3, 0.9, 2.0]));
-    (process.tune, process.prior.utility, process.prior.generalised) = (false, 0.7, 1.9);
+    (process.tune, process.prior.utility_variance, process.prior.generalised_variance) = (false, 0.7, 1.9);
     let exact = process.fit(&items, &duels).unwrap().model;
     let through =
         LandmarkProcess { landmarks: 9, draws: 0, tolerance: 1e-10, ..LandmarkProcess::new(process) };
@@ -434,14 +436,15 @@ fn landmarks_are_explained_as_what_they_stand_for() {
 fn bounds_count_what_cancels() {
     let (items, _) = fit(0.7, 1.9, 1);
     let kernel = Kernel::gaussian(&[1.0, 1.0, 1.0]);
-    let wide = kernel.clone() * kernel.moved(3);
+    let wide = kernel.clone() * kernel.shift_columns(3);
     let rows = wide_rows(&items, &[(0, 7)]).unwrap();
     let points =
         |times: usize| wide_rows(&items, &[vec![(1, 2); times], vec![(2, 1); times]].concat()).unwrap();
     let of = |coef: &[f64]| {
         let both: Vec<f64> = coef.iter().copied().chain(coef.iter().map(|c| -c)).collect();
         let model =
-            Expansion::new(wide.clone(), points(coef.len()), Matrix::column_vector(both), vec![0.0]).unwrap();
+            KernelExpansion::new(wide.clone(), points(coef.len()), Matrix::column_vector(both), vec![0.0])
+                .unwrap();
         ask(&model, &rows, &DuelQuestion::new(DuelGame::Independent(background(&items, None))))
     };
     let (found, truth) = (of(&[1e16, 1.0, 1.0, -1e16]), of(&[2.0]));

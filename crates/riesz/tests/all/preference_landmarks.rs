@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use faer::{Mat, Side};
 use riesz::kernel::{Categorical, Linear};
 use riesz::preference::{
-    ContextKernel, Duels, Home, LandmarkFit, LandmarkFunction, LandmarkProcess, Pair, PreferenceProcess,
-    entrants, wide_rows, wide_rows_in,
+    ContextKernel, Duels, HomeSide, LandmarkFit, LandmarkFunction, LandmarkProcess, Pair, PreferenceProcess,
+    prepare_entries, wide_rows, wide_rows_in,
 };
 use riesz::table::{Column, ColumnKind};
 use riesz::{Kernel, Table};
@@ -16,7 +16,8 @@ use crate::preference_scale::duels;
 
 fn landmarks(utility: f64, generalised: f64, landmarks: usize, draws: usize) -> LandmarkProcess {
     let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.8, 1.1]));
-    (process.tune, process.prior.utility, process.prior.generalised) = (false, utility, generalised);
+    (process.tune, process.prior.utility_variance, process.prior.generalised_variance) =
+        (false, utility, generalised);
     LandmarkProcess { landmarks, draws, tolerance: 1e-11, ..LandmarkProcess::new(process) }
 }
 
@@ -41,7 +42,8 @@ fn nystrom(fit: &LandmarkFit, items: &Table) -> (PreferenceProcess, Table) {
     let columns = (0..z.rows()).map(|j| Column::numeric(format!("f{j}"))).collect();
     let mut process = PreferenceProcess::new(linear(z.rows()));
     process.tune = false;
-    (process.prior.utility, process.prior.generalised) = (prior.utility, prior.generalised);
+    (process.prior.utility_variance, process.prior.generalised_variance) =
+        (prior.utility_variance, prior.generalised_variance);
     (process, Table::from_column_major(columns, items.rows(), features.concat()).unwrap())
 }
 
@@ -109,7 +111,7 @@ fn draws_are_from_the_posterior() {
         assert!(apart.iter().map(|z| z * z).sum::<f64>() / 20.0 < 3.0, "{apart:?}");
         // Without draws, and not too small by more than is promised.
         let stop = AtomicBool::new(false);
-        let (mean, solved) = fit.function.solved_moments(&items, &pairs, None, &stop).unwrap();
+        let (mean, solved) = fit.function.exact_moments(&items, &pairs, None, &stop).unwrap();
         for (i, sd) in solved.iter().enumerate() {
             let missing = truth[i] - sd * sd;
             assert!(
@@ -212,7 +214,7 @@ fn meetings(shares: (f64, f64), with_alone: bool, ties: bool) -> Meetings {
         if l != r {
             left.push(l);
             right.push(r);
-            home.push([Home::Left, Home::Right, Home::Nobody][(3.0 * s.uniform()) as usize]);
+            home.push([HomeSide::Left, HomeSide::Right, HomeSide::Nobody][(3.0 * s.uniform()) as usize]);
             cells.push([(3.0 * s.uniform()).floor(), (2.0 * s.uniform()).floor()]);
             let ahead = items.get(l, 0) - items.get(r, 0);
             let chance = 1.0 / (1.0 + (-ahead).exp());
@@ -229,12 +231,12 @@ fn meetings(shares: (f64, f64), with_alone: bool, ties: bool) -> Meetings {
     let contexts = table(&cells);
     let names: Vec<String> = (0..14).map(|i| format!("item {i}")).collect();
     let (at_home, called) = if with_alone { (Some(&home[..]), Some(&names[..])) } else { (None, None) };
-    let own = entrants(&items, (&left, &right), &won, at_home, called).unwrap();
+    let own = prepare_entries(&items, (&left, &right), &won, at_home, called).unwrap();
     let n = own.table.rows();
     let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.8, 1.1]));
     process.tune = false;
-    (process.prior.utility, process.prior.generalised) = shares;
-    process.prior.alone = own.alone;
+    (process.prior.utility_variance, process.prior.generalised_variance) = shares;
+    process.prior.extra_utility_kernel = own.alone;
     let between = Kernel::gaussian(&[1.3]) * Kernel::from(Categorical { columns: [1], similarity: 0.3 });
     process.prior.contexts = Some(ContextKernel { kernel: between, shared: 0.4 });
     process.margin = ties.then_some(0.35);
@@ -254,7 +256,7 @@ impl Meetings {
 
 /// The variances of pairs beforehand.
 fn before(process: &PreferenceProcess, width: usize, rows: &Table) -> Vec<f64> {
-    let kernel = process.prior.wide(width);
+    let kernel = process.prior.wide_row_kernel(width);
     let of = |i: usize| {
         let row = rows.row(i);
         let back = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
@@ -282,13 +284,13 @@ fn same(
     let more = before(&at.process, at.items.width(), &own);
     let less = before(process, items.width(), rows);
     let stop = AtomicBool::new(false);
-    let (mean, sd) = fit.function.solved_moments(&at.items, pairs, contexts, &stop).unwrap();
+    let (mean, sd) = fit.function.exact_moments(&at.items, pairs, contexts, &stop).unwrap();
     let expanded = fit.model.as_ref().unwrap().predict(&own).unwrap();
     let again =
         LandmarkFunction::from_state(fit.function.prior.clone(), fit.function.margin, fit.function.state())
             .unwrap();
     assert_eq!(again.log_odds(&at.items, pairs, contexts).unwrap(), mean);
-    assert_eq!(again.solved_moments(&at.items, pairs, contexts, &stop).unwrap().1, sd);
+    assert_eq!(again.exact_moments(&at.items, pairs, contexts, &stop).unwrap().1, sd);
     let exact =
         riesz::Prediction::of(&dense.model, Some(&dense.covariance), rows).unwrap().probabilities.unwrap();
     let chance = fit.function.probabilities(&at.items, pairs, contexts).unwrap();
@@ -362,7 +364,8 @@ fn landmarks_of_contexts_are_nystroms_prior() {
     };
     let mut process = at.process.clone();
     process.prior.items = linear(6);
-    process.prior.alone = at.process.prior.alone.as_ref().map(|own| own.moved(4));
+    process.prior.extra_utility_kernel =
+        at.process.prior.extra_utility_kernel.as_ref().map(|own| own.shift_columns(4));
     process.prior.contexts = Some(ContextKernel { kernel: linear(3), shared: 0.0 });
     let duels = at.duels(&of_contexts(&at.contexts));
     same(&fit, &at, (&process, &duels), [&features, &of_contexts(&at.asked.1)], false);
@@ -404,7 +407,7 @@ fn meetings_are_tuned_on_some_duels() {
     assert!(LandmarkFunction::from_state(fit.function.prior.clone(), None, state).is_err());
     // A further utility of the items' own columns leaves no room for points that stand for it alone.
     let mut process = at.process.clone();
-    process.prior.alone = Some(Kernel::gaussian(&[0.4, 0.7]));
+    process.prior.extra_utility_kernel = Some(Kernel::gaussian(&[0.4, 0.7]));
     let fit = LandmarkProcess { tolerance: 1e-11, ..LandmarkProcess::new(process.clone()) };
     let fit = LandmarkProcess { landmarks: 99, draws: 0, ..fit }.fit(&at.items, &duels).unwrap();
     assert!(fit.model.unwrap_err().contains("further utilities"));

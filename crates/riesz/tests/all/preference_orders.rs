@@ -5,7 +5,7 @@ use riesz::game::Background;
 use riesz::preference::{
     DuelGame, DuelQuestion, Duels, LandmarkProcess, Pair, PreferenceProcess, explain, wide_rows,
 };
-use riesz::{Expansion, Kernel, Table};
+use riesz::{Kernel, KernelExpansion, Table};
 
 use crate::common::Stream;
 use crate::preference_explain::{DUELS, ask, background, fit, with_contexts};
@@ -17,7 +17,7 @@ fn errors(found: &Explanation) -> &[f64] {
 
 /// Values ± 1.96 standard errors hold the exact ones in 93 of 100 cases and more, add up to the log odds, and
 /// turn with the duel; of how many duels were asked at once they know nothing.
-fn held(model: &Expansion, rows: &Table, question: &DuelQuestion) {
+fn held(model: &KernelExpansion, rows: &Table, question: &DuelQuestion) {
     let exact = ask(model, rows, question);
     assert!(matches!(exact.exactness, Exactness::Exact { .. }));
     let sets = exact.sets();
@@ -85,7 +85,7 @@ fn orders_estimate_every_game_with_a_background() {
 #[test]
 fn orders_keep_contexts_or_draw_them() {
     let (model, items, contexts) = with_contexts(5);
-    let rows = model.points.select_rows(&[0, 1, 6]);
+    let rows = model.support_points.select_rows(&[0, 1, 6]);
     let columns = ["surface", "wind"].map(riesz::Column::numeric).to_vec();
     let contexts =
         Table::from_column_major(columns, contexts.rows(), contexts.column_major().to_vec()).unwrap();

@@ -152,7 +152,8 @@ fn ridges_are_priors() {
     ];
     for (fit, kernel, items) in cases {
         let mut process = PreferenceProcess::new(kernel);
-        (process.tune, process.prior.utility, process.prior.generalised) = (false, 1.0 / fit.ridge, 0.0);
+        (process.tune, process.prior.utility_variance, process.prior.generalised_variance) =
+            (false, 1.0 / fit.ridge, 0.0);
         let dense = process.fit(&items, &duels).unwrap();
         let value = fit.log_marginal_likelihood.unwrap();
         assert!(

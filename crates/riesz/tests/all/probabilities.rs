@@ -1,19 +1,19 @@
 //! Probabilities through the link, against coalitions valued by predictions.
 
 use proptest::prelude::*;
-use riesz::attribution::coalitions::Budget;
 use riesz::attribution::enumeration::semivalue;
+use riesz::attribution::sampled_shapley::Budget;
 use riesz::fit::KernelLogisticRegression;
 use riesz::kernel::Linear;
 use riesz::{
-    Background, Exactness, Expansion, Explainer, Explanation, Game, Groups, Index, Kernel, Matrix, Question,
-    Table,
+    Background, Exactness, Explainer, Explanation, Game, Kernel, KernelExpansion, Matrix, Players, Question,
+    Table, ValueIndex,
 };
 
 use crate::common::{Stream, names, with_threads};
 
 /// A classifier of so many classes, a background and rows.
-fn setup(d: usize, classes: usize, seed: u64) -> (Expansion, Background, Table) {
+fn setup(d: usize, classes: usize, seed: u64) -> (KernelExpansion, Background, Table) {
     let mut s = Stream(seed);
     let x = s.normals(60, d);
     let labels: Vec<usize> =
@@ -25,12 +25,12 @@ fn setup(d: usize, classes: usize, seed: u64) -> (Expansion, Background, Table) 
     (model, background, s.normals(3, d))
 }
 
-fn question(game: Game, index: Index) -> Question {
+fn question(game: Game, index: ValueIndex) -> Question {
     Question { probabilities: true, ..Question::from(game).with_index(index) }
 }
 
 /// The mean probability of a class over the background with the present features' values set.
-fn worth(model: &Expansion, background: &Background, x: &[f64], present: &[bool], class: usize) -> f64 {
+fn worth(model: &KernelExpansion, background: &Background, x: &[f64], present: &[bool], class: usize) -> f64 {
     let weights = background.weights.as_ref().unwrap();
     let total: f64 = weights.iter().sum();
     let mixed: Vec<Vec<f64>> = (0..background.rows.rows())
@@ -52,8 +52,8 @@ proptest! {
     fn values_are_those_of_predictions(d in 2..6_usize, classes in 2..4_usize, seed in 0..1000_u64) {
         let (model, background, rows) = setup(d, classes, seed);
         for (index, of_size) in [
-            (Index::Shapley, (0..d).map(|s| 1.0 / (d as f64 * binomial(d - 1, s))).collect::<Vec<_>>()),
-            (Index::Banzhaf { chance: 0.5 }, vec![0.5_f64.powi(d as i32 - 1); d]),
+            (ValueIndex::Shapley, (0..d).map(|s| 1.0 / (d as f64 * binomial(d - 1, s))).collect::<Vec<_>>()),
+            (ValueIndex::Banzhaf { chance: 0.5 }, vec![0.5_f64.powi(d as i32 - 1); d]),
         ] {
             let game = Game::Interventional { background: background.clone() };
             let found = Explainer::new(&model, question(game, index)).unwrap().explain(&rows).unwrap();
@@ -71,7 +71,7 @@ proptest! {
                     prop_assert!(allowed < 1e-8);
                 }
             }
-            if index == Index::Shapley {
+            if index == ValueIndex::Shapley {
                 let certificate = found.certificate().unwrap();
                 prop_assert!(certificate.holds, "{:?}", certificate);
             }
@@ -116,15 +116,16 @@ fn unions_share_probabilities_out() {
         assert!(found.certificate().unwrap().holds);
         found
     };
-    let unions =
-        |text: &str| question(game.clone(), Index::Shapley).with_unions(serde_json::from_str(text).unwrap());
-    let shapley = of(question(game.clone(), Index::Shapley));
+    let unions = |text: &str| {
+        question(game.clone(), ValueIndex::Shapley).with_unions(serde_json::from_str(text).unwrap())
+    };
+    let shapley = of(question(game.clone(), ValueIndex::Shapley));
     let same = of(unions(r#"[["x0"], "x3"]"#));
     assert!(same.values.iter().zip(&shapley.values).all(|(a, b)| (a - b).abs() < 1e-14));
     let found = of(unions(r#"[["x1", "x3"]]"#));
     let pair = [("pair".to_string(), vec!["x1".to_string(), "x3".to_string()])];
-    let groups = Groups::named(model.columns(), &pair).unwrap();
-    let joint = of(question(game.clone(), Index::Shapley).with_players(Some(groups)));
+    let groups = Players::named(model.columns(), &pair).unwrap();
+    let joint = of(question(game.clone(), ValueIndex::Shapley).with_players(Some(groups)));
     assert_ne!(found.values, shapley.values);
     for (i, o) in (0..9).map(|g| (g / 3, g % 3)) {
         let (own, whole) = (found.row_values(i, o), joint.row_values(i, o));
@@ -140,7 +141,7 @@ fn many_players_are_sampled() {
     let (model, background, rows) = setup(14, 2, 9);
     let game = Game::Interventional { background };
     let budget = Budget { coalitions: 400, ..Budget::default() };
-    let found = Explainer::new(&model, question(game, Index::Shapley).with_budget(budget))
+    let found = Explainer::new(&model, question(game, ValueIndex::Shapley).with_budget(budget))
         .unwrap()
         .explain(&rows)
         .unwrap();
@@ -157,7 +158,8 @@ fn many_players_are_sampled() {
     let model = KernelLogisticRegression::new(kernel, 0.1).fit(&x, &labels, &names(2)).unwrap().model;
     let point = x.select_rows(&[0]);
     let found =
-        Explainer::new(&model, question(Game::Baseline { point: point.clone() }, Index::Shapley)).unwrap();
+        Explainer::new(&model, question(Game::Baseline { point: point.clone() }, ValueIndex::Shapley))
+            .unwrap();
     let found = found.explain(&x.select_rows(&[5])).unwrap();
     let background = Background { rows: point, weights: Some(vec![1.0]) };
     let weights = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
@@ -168,9 +170,10 @@ fn many_players_are_sampled() {
 #[test]
 fn what_has_no_probabilities_is_refused() {
     let (model, background, rows) = setup(3, 2, 1);
-    let refuse =
-        |model: &Expansion, question: Question| Explainer::new(model, question).err().unwrap().to_string();
-    let regression = Expansion::new(
+    let refuse = |model: &KernelExpansion, question: Question| {
+        Explainer::new(model, question).err().unwrap().to_string()
+    };
+    let regression = KernelExpansion::new(
         Kernel::gaussian(&[1.0; 3]),
         rows.clone(),
         Matrix::column_vector(vec![1.0; 3]),
@@ -178,11 +181,11 @@ fn what_has_no_probabilities_is_refused() {
     )
     .unwrap();
     let game = Game::Interventional { background };
-    assert!(refuse(&regression, question(game.clone(), Index::Shapley)).contains("probabilities"));
+    assert!(refuse(&regression, question(game.clone(), ValueIndex::Shapley)).contains("probabilities"));
     assert!(
-        refuse(&model, question(Game::Functional, Index::Shapley))
+        refuse(&model, question(Game::Functional, ValueIndex::Shapley))
             .contains("baseline and the interventional")
     );
-    let explainer = Explainer::new(&model, question(game, Index::Shapley)).unwrap();
+    let explainer = Explainer::new(&model, question(game, ValueIndex::Shapley)).unwrap();
     assert!(explainer.functionals(&rows, &[0]).is_err() && explainer.robustness(&[0.1; 3]).is_err());
 }

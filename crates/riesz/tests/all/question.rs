@@ -1,9 +1,10 @@
 //! Questions: what can be set, what has no use where, and that a question is what its file says.
 
-use riesz::question::{Estimator, SETTINGS, Settings, Source, Subject};
-use riesz::setting::{Range, Setting};
+use riesz::question::{SETTINGS, Settings, Source, Subject, ValueEstimator};
+use riesz::setting_schema::{Range, Setting};
 use riesz::{
-    Background, Conditional, Error, Expansion, Explainer, Game, Groups, Kernel, Matrix, Question, Table,
+    Background, ConditionalModel, Error, Explainer, Game, Kernel, KernelExpansion, Matrix, Players, Question,
+    Table,
 };
 use serde_json::{Value, json};
 
@@ -24,9 +25,9 @@ fn ask(given: Value, subject: Subject) -> Result<Question, Error> {
     settings(given)?.question(subject, Some(Source::Background), |_| Ok(rows().into()))
 }
 
-fn model() -> Expansion {
+fn model() -> KernelExpansion {
     let coef = Matrix::column_vector((0..20).map(|i| f64::from(i % 3) - 1.0).collect());
-    Expansion::new(Kernel::gaussian(&[1.0, 3.0, 0.7]), rows(), coef, vec![0.5]).unwrap()
+    KernelExpansion::new(Kernel::gaussian(&[1.0, 3.0, 0.7]), rows(), coef, vec![0.5]).unwrap()
 }
 
 /// A value that a setting can have.
@@ -132,7 +133,7 @@ fn defaults_follow_from_what_there_is() {
     assert_eq!(of(Subject::Function, Some(Source::Background)).estimator, "permutation");
     assert_eq!(of(Subject::Program, Some(Source::Background)).estimator, "kernel_shap");
     let question = ask(json!({}), Subject::Function).unwrap();
-    assert_eq!(question.estimator, Estimator::Permutation { per_reference: 2 });
+    assert_eq!(question.estimator, ValueEstimator::Permutation { per_reference: 2 });
     assert_eq!(question.budget.coalitions, 4096);
 }
 
@@ -143,7 +144,7 @@ fn a_question_is_what_its_file_says() {
         "landmarks": 9, "coalitions": 100, "seed": 7
     });
     let model = model();
-    let groups = Groups::named(model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
+    let groups = Players::named(model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
     for question in [
         ask(given, Subject::Model).unwrap().with_players(Some(groups)),
         ask(json!({}), Subject::Model).unwrap(),
@@ -153,8 +154,8 @@ fn a_question_is_what_its_file_says() {
         let text = serde_json::to_string(&question).unwrap();
         let mut again: Question = serde_json::from_str(&text).unwrap();
         if let (
-            Game::Observational { conditional: Conditional::Embedding(again), .. },
-            Game::Observational { conditional: Conditional::Embedding(first), .. },
+            Game::Observational { conditional: ConditionalModel::Embedding(again), .. },
+            Game::Observational { conditional: ConditionalModel::Embedding(first), .. },
         ) = (&mut again.game, &question.game)
         {
             // A matter of the machine.

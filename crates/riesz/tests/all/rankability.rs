@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use faer::Mat;
 use faer::linalg::solvers::SolveLstsq;
 use riesz::preference::{
-    Duels, Evidence, Hodge, PairKernel, PreferenceFit, PreferenceProcess, Ranking, SpecR, average_clustering,
-    spec_r, wide_rows,
+    Duels, Hodge, ModelEvidence, PairKernel, PreferenceFit, PreferenceProcess, RankingRequest, SpecR,
+    average_clustering, spec_r, wide_rows,
 };
 use riesz::{Kernel, Matrix, Table};
 
@@ -61,7 +61,7 @@ fn draws_are_from_the_posterior() {
     for (utility, generalised) in [(1.5, 0.7), (2.0, 0.0), (0.0, 2.0)] {
         let fit = fit(&items, &duels, utility, generalised);
         let (mean, count) = (fit.model.predict(&rows).unwrap(), 20_000);
-        let covariance = &fit.posterior().covariance(&fit.posterior().at(&rows).unwrap())[0];
+        let covariance = &fit.posterior().covariance(&fit.posterior().functionals_at(&rows).unwrap())[0];
         let flow = fit.flow(&asked).unwrap();
         let source = flow.draws().unwrap();
         let mut sums = vec![0.0; all.len()];
@@ -145,11 +145,11 @@ fn circle_and_line() -> [(Table, Duels); 2] {
 fn circles_and_rankings_are_told_apart() {
     let [(circle, round), (line, straight)] = circle_and_line();
     let process = PreferenceProcess::new(Kernel::gaussian(&[1.0, 1.0]));
-    let turn = Evidence::of(&process, &circle, &round).unwrap();
+    let turn = ModelEvidence::of(&process, &circle, &round).unwrap();
     assert!(turn.cycles() > 10.0 && turn.generalised > turn.utility + 10.0, "{turn:?}");
-    let order = Evidence::of(&process, &line, &straight).unwrap();
+    let order = ModelEvidence::of(&process, &line, &straight).unwrap();
     assert!(order.cycles() < 1.0, "{order:?}");
-    let ranking = Ranking { draws: 300, triangles: 6, ..Ranking::default() };
+    let ranking = RankingRequest { draws: 300, triangles: 6, ..RankingRequest::default() };
     let found = ranking.of(&process.fit(&circle, &round).unwrap().flow(&circle).unwrap()).unwrap();
     assert!(found.cyclic_share > 0.95, "{found:?}");
     let circular = found.cyclic_share_interval;
@@ -186,7 +186,7 @@ fn circles_and_rankings_are_told_apart() {
 fn what_is_told_of_draws_is_so() {
     let [(circle, round), _] = circle_and_line();
     let fit = fit(&circle, &round, 1.0, 1.0);
-    let ranking = Ranking { draws: 4000, triangles: 400, seed: 3, ..Ranking::default() };
+    let ranking = RankingRequest { draws: 4000, triangles: 400, seed: 3, ..RankingRequest::default() };
     let flow = fit.flow(&circle).unwrap();
     let found = ranking.of(&flow).unwrap();
     let (source, count) = (flow.draws().unwrap(), 4000);
@@ -238,7 +238,12 @@ fn threads_change_nothing() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let graph = SpecR::of(&round, 20, 4, &AtomicBool::new(false)).unwrap();
-            (Ranking { draws: 70, ..Ranking::default() }.of(&fit.flow(&circle).unwrap()).unwrap(), graph)
+            (
+                RankingRequest { draws: 70, ..RankingRequest::default() }
+                    .of(&fit.flow(&circle).unwrap())
+                    .unwrap(),
+                graph,
+            )
         })
     };
     assert_eq!(of(1), of(3));
@@ -296,14 +301,18 @@ fn references_are_means_and_standard_deviations() {
 fn what_cannot_be_is_refused() {
     let (items, duels, asked) = case();
     let fit = fit(&items, &duels, 1.0, 1.0);
-    let ask = |draws, level| Ranking { draws, level, ..Ranking::default() }.of(&fit.flow(&asked).unwrap());
+    let ask = |draws, level| {
+        RankingRequest { draws, level, ..RankingRequest::default() }.of(&fit.flow(&asked).unwrap())
+    };
     assert!(ask(1, 0.95).unwrap_err().to_string().contains("2 draws"));
     assert!(ask(10, 1.0).unwrap_err().to_string().contains("between 0 and 1"));
-    let one = Ranking::default().of(&fit.flow(&asked.select_rows(&[0])).unwrap());
+    let one = RankingRequest::default().of(&fit.flow(&asked.select_rows(&[0])).unwrap());
     assert!(one.unwrap_err().to_string().contains("2 rows"));
-    let stopped = Ranking { stop: std::sync::Arc::new(AtomicBool::new(true)), ..Ranking::default() };
+    let stopped =
+        RankingRequest { stop: std::sync::Arc::new(AtomicBool::new(true)), ..RankingRequest::default() };
     assert_eq!(stopped.of(&fit.flow(&asked).unwrap()), Err(riesz::Error::Interrupted));
     assert!(SpecR::of(&duels, 1, 0, &AtomicBool::new(false)).is_err());
-    let other = PreferenceFit { prior: PairKernel { utility: 9.0, ..fit.prior.clone() }, ..fit.clone() };
+    let other =
+        PreferenceFit { prior: PairKernel { utility_variance: 9.0, ..fit.prior.clone() }, ..fit.clone() };
     assert!(other.flow(&asked).is_err());
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use riesz::kernel::{Categorical, Linear, Periodic, Profile};
-use riesz::{Conditioning, Expansion, Explainer, Game, Kernel, Matrix, Table};
+use riesz::{Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Table};
 
 use crate::common::{number, stationary};
 
@@ -35,7 +35,7 @@ proptest! {
         change: bool,
     ) {
         let coef = Matrix::from_row_major(15, 2, (0..30).map(|t| number(t + from, 5)).collect());
-        let model = Expansion::new(kernel(), table(from, 15), coef, vec![0.3, -2.0]).unwrap();
+        let model = KernelExpansion::new(kernel(), table(from, 15), coef, vec![0.3, -2.0]).unwrap();
         let x = table(from + 200, 1).row(0);
         let mut moved: Vec<f64> = x.iter().zip(&signs).map(|(v, s)| v + size * s).collect();
         moved[3] = if change { (x[3] + 1.0) % 3.0 } else { x[3] };
@@ -63,7 +63,7 @@ proptest! {
 #[test]
 fn it_is_zero_without_a_move_grows_with_it_and_is_not_idle() {
     let coef = Matrix::column_vector((0..15).map(|t| number(t, 5)).collect());
-    let model = Expansion::new(kernel(), table(0, 15), coef, vec![0.3]).unwrap();
+    let model = KernelExpansion::new(kernel(), table(0, 15), coef, vec![0.3]).unwrap();
     let game = || Game::Interventional { background: table(30, 10).into() };
     let explainer = Explainer::new(&model, game()).unwrap();
     let of = |d: f64| explainer.robustness(&[d, d, d, 0.0]).unwrap()[0];
@@ -81,7 +81,7 @@ fn it_is_zero_without_a_move_grows_with_it_and_is_not_idle() {
     let functional = Explainer::new(&model, Game::Functional).unwrap();
     assert!(functional.robustness(&[0.1; 4]).unwrap_err().to_string().contains("game = functional"));
     let linear = Kernel::from(Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] });
-    let model = Expansion { kernel: linear, ..model.clone() };
+    let model = KernelExpansion { kernel: linear, ..model.clone() };
     let explainer = Explainer::new(&model, game()).unwrap();
     assert!(explainer.robustness(&[0.1; 4]).unwrap_err().to_string().contains("no bound"));
 }

@@ -1,8 +1,8 @@
 //! Choosing settings, against scikit-learn's GridSearchCV and cross_val_score on the same folds (fixtures
 //! made by `scripts/oracles/logistic.py`) and against refitting.
 
-use riesz::fit::selection::{
-    Axis, ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, cross_validate, cross_validate_classes,
+use riesz::fit::cross_validation::{
+    ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, GridAxis, cross_validate, cross_validate_classes,
     default_ridges, folds, select_ridge, stratified_folds,
 };
 use riesz::fit::{KernelLogisticRegression, KernelRidge, SupportVectorClassifier};
@@ -59,10 +59,10 @@ fn cross_validation_of_ridge_agrees_with_scikit_learn() {
     let x = Table::from_rows(&lists(&all["x"])).unwrap();
     let y = Matrix::column_vector(numbers(&all["y"]));
     let axes = [
-        Axis::new("multiplier", &numbers(&all["multipliers"])),
-        Axis::new("ridge", &numbers(&all["ridges"])),
+        GridAxis::new("multiplier", &numbers(&all["multipliers"])),
+        GridAxis::new("ridge", &numbers(&all["ridges"])),
     ];
-    let grid = Axis::grid(&axes);
+    let grid = GridAxis::grid(&axes);
     let kernel = rbf(all["lengthscale"].as_f64().unwrap(), 3);
     let found = cross_validate(&grid, &x, &y, &indices(&all["fold"]), |point, x, y, _| {
         let mut ridge = KernelRidge::new(kernel.with_lengthscales_times(point[0]).unwrap(), point[1]);
@@ -114,15 +114,17 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
     assert_eq!((reversed.first_within_error, reversed.best), (0, 1));
 
     let kernel = rbf(all["lengthscale"].as_f64().unwrap(), 4);
-    let axes =
-        [Axis::new("multiplier", &numbers(&all["multipliers"])), Axis::new("c", &numbers(&all["costs"]))];
-    let svc = |point: &Vec<f64>, x: &Table, labels: &[usize]| -> Result<riesz::Expansion> {
+    let axes = [
+        GridAxis::new("multiplier", &numbers(&all["multipliers"])),
+        GridAxis::new("c", &numbers(&all["costs"])),
+    ];
+    let svc = |point: &Vec<f64>, x: &Table, labels: &[usize]| -> Result<riesz::KernelExpansion> {
         let kernel = kernel.with_lengthscales_times(point[0]).unwrap();
         let mut svc = SupportVectorClassifier::new(kernel, point[1]);
         svc.tolerance = 1e-7;
         Ok(svc.fit(x, labels, &classes)?.model)
     };
-    let grid = Axis::grid(&axes);
+    let grid = GridAxis::grid(&axes);
     let score =
         |score| cross_validate_classes(&grid, &x, &labels, &classes, &fold, score, |p, x, l, _| svc(p, x, l));
     let expected: Vec<Vec<f64>> = all["svc_accuracy"].as_array().unwrap().iter().flat_map(lists).collect();
@@ -212,7 +214,7 @@ fn ties_go_to_the_smoother_model_and_ends_are_reported() {
     let found = select_ridge(&estimator, &x, &flat, &[0.1, 10.0, 1.0], &[0.5, 2.0, 1.0]).unwrap();
     assert_eq!(found.chosen, (1, 1));
     assert_eq!(
-        found.edges,
+        found.at_grid_edge,
         [
             "the best length-scale multiplier, 2, is the largest of those tried",
             "the best ridge, 10, is the largest of those tried"
@@ -223,7 +225,7 @@ fn ties_go_to_the_smoother_model_and_ends_are_reported() {
     // A kernel without length scales has one row in the table, and no end.
     let found =
         select_ridge(&KernelRidge::new(linear(1), 1.0), &x, &flat, &[1.0], &DEFAULT_MULTIPLIERS).unwrap();
-    assert_eq!((found.errors.rows(), found.edges.len()), (1, 0));
+    assert_eq!((found.errors.rows(), found.at_grid_edge.len()), (1, 0));
     assert!(default_ridges().windows(2).all(|pair| pair[0] > pair[1]));
     let y = Matrix::column_vector(vec![0.0, 1.0, 0.0, 1.0]);
     let fit = |ridge: &f64, x: &Table, y: &Matrix, _: &[usize]| {
@@ -236,10 +238,11 @@ fn ties_go_to_the_smoother_model_and_ends_are_reported() {
     );
     assert_eq!((found.best, found.first_within_error), (1, 1));
     assert!(matches!(cross_validate(&[-1.0], &x, &y, &[0, 0, 1, 1], fit), Err(Error::Parameter { .. })));
-    let axes = [Axis::new("a", &[1.0, 2.0, 3.0]), Axis::new("b", &[5.0]), Axis::new("c", &[8.0, 7.0])];
-    assert_eq!(Axis::grid(&axes).len(), 6);
-    assert_eq!(Axis::grid(&axes)[3], [2.0, 5.0, 7.0]);
-    assert_eq!(Axis::edges(&axes, 3), ["the best c, 7, is the smallest of those tried"]);
+    let axes =
+        [GridAxis::new("a", &[1.0, 2.0, 3.0]), GridAxis::new("b", &[5.0]), GridAxis::new("c", &[8.0, 7.0])];
+    assert_eq!(GridAxis::grid(&axes).len(), 6);
+    assert_eq!(GridAxis::grid(&axes)[3], [2.0, 5.0, 7.0]);
+    assert_eq!(GridAxis::at_grid_edge(&axes, 3), ["the best c, 7, is the smallest of those tried"]);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::semivalue;
-use riesz::index::Chances;
+use riesz::index::InclusionDistribution;
 use riesz::kernel::Linear;
 use riesz::{
-    Background, Error, Exactness, Explainer, Explanation, Game, Index, Kernel, Matrix, Question, Table,
+    Background, Error, Exactness, Explainer, Explanation, Game, Kernel, Matrix, Question, Table, ValueIndex,
 };
 
 use crate::common::{Stream, value};
@@ -13,18 +13,18 @@ use crate::exact::{PRODUCT_GAMES, case, game};
 
 /// The weight of a coalition of each size among d players: of Marichal and Mathonet 2011, and of Kwon and
 /// Zou 2022.
-fn weights(index: Index, d: usize) -> Vec<f64> {
+fn weights(index: ValueIndex, d: usize) -> Vec<f64> {
     let others = d as i32 - 1;
     match index {
-        Index::Banzhaf { chance } => {
+        ValueIndex::Banzhaf { chance } => {
             (0..=others).map(|s| chance.powi(s) * (1.0 - chance).powi(others - s)).collect()
         }
-        Index::Semivalue(chances) => {
+        ValueIndex::Semivalue(chances) => {
             let of =
                 |s: i32| chances.all().iter().map(|[t, w]| w * t.powi(s) * (1.0 - t).powi(others - s)).sum();
             (0..=others).map(of).collect()
         }
-        Index::BetaShapley { alpha, beta } => {
+        ValueIndex::BetaShapley { alpha, beta } => {
             let rising = |x: f64, k: i32| (0..k).map(|i| x + f64::from(i)).product::<f64>();
             let of = |s| rising(beta, s) * rising(alpha, others - s) / rising(alpha + beta, others);
             (0..=others).map(of).collect()
@@ -38,24 +38,24 @@ fn bound(explanation: &Explanation) -> &[f64] {
     bound
 }
 
-fn explain(case: &crate::exact::Case, game: &Game, index: Index) -> Explanation {
+fn explain(case: &crate::exact::Case, game: &Game, index: ValueIndex) -> Explanation {
     let question = Question::from(game.clone()).with_index(index);
     let explanation = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
     explanation.validate().unwrap();
     explanation
 }
 
-fn any_index() -> impl Strategy<Value = Index> {
+fn any_index() -> impl Strategy<Value = ValueIndex> {
     let shape = prop_oneof![Just(1.0), Just(4.0), Just(16.0), 0.2..3.0];
     let chance = prop_oneof![Just(0.0), Just(0.5), Just(1.0), 0.0..1.0];
     prop_oneof![
-        chance.clone().prop_map(|chance| Index::Banzhaf { chance }),
+        chance.clone().prop_map(|chance| ValueIndex::Banzhaf { chance }),
         proptest::collection::vec((chance, 0.01..1.0), 1..7).prop_map(|drawn| {
             let sum: f64 = drawn.iter().map(|(_, weight)| weight).sum();
             let chances: Vec<[f64; 2]> = drawn.iter().map(|(t, weight)| [*t, weight / sum]).collect();
-            Index::Semivalue(Chances::new(&chances).unwrap())
+            ValueIndex::Semivalue(InclusionDistribution::new(&chances).unwrap())
         }),
-        (shape.clone(), shape).prop_map(|(alpha, beta)| Index::BetaShapley { alpha, beta }),
+        (shape.clone(), shape).prop_map(|(alpha, beta)| ValueIndex::BetaShapley { alpha, beta }),
     ]
 }
 
@@ -96,8 +96,10 @@ fn long_products_against_series() {
             let kernel = Kernel::gaussian(&vec![1.0; d]);
             let points = Table::from_rows(&[vec![0.0; d]]).unwrap();
             let model =
-                riesz::Expansion::new(kernel, points, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
-            let question = Question::from(Game::Functional).with_index(Index::BetaShapley { alpha, beta });
+                riesz::KernelExpansion::new(kernel, points, Matrix::column_vector(vec![1.0]), vec![0.0])
+                    .unwrap();
+            let question =
+                Question::from(Game::Functional).with_index(ValueIndex::BetaShapley { alpha, beta });
             let row = Table::from_rows(&[vec![distance; d]]).unwrap();
             let found = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
             // E (1 - u t)^(d-1) = Σ_s weight_s C(d-1, s) z^s, all of one sign.
@@ -132,13 +134,13 @@ fn a_measure_is_the_sum_of_its_chances() {
         for name in PRODUCT_GAMES {
             let game = game(&case, name);
             let of = |chances: &[[f64; 2]]| {
-                explain(&case, &game, Index::Semivalue(Chances::new(chances).unwrap()))
+                explain(&case, &game, ValueIndex::Semivalue(InclusionDistribution::new(chances).unwrap()))
             };
             let found = of(&chances);
             assert!(found.certificate().is_none());
             let (mut sum, mut allowed) = (vec![0.0; found.values.len()], bound(&found).to_vec());
             for [chance, weight] in chances {
-                let own = explain(&case, &game, Index::Banzhaf { chance });
+                let own = explain(&case, &game, ValueIndex::Banzhaf { chance });
                 sum.iter_mut().zip(&own.values).for_each(|(sum, value)| *sum += weight * value);
                 allowed.iter_mut().zip(bound(&own)).for_each(|(sum, bound)| *sum += weight * bound);
             }
@@ -148,7 +150,7 @@ fn a_measure_is_the_sum_of_its_chances() {
                 assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() <= allowed + 1e-15), "{name}");
             }
             if four {
-                let (rule, shapley) = (of(&gauss), explain(&case, &game, Index::Shapley));
+                let (rule, shapley) = (of(&gauss), explain(&case, &game, ValueIndex::Shapley));
                 for (g, allowed) in bound(&rule).iter().enumerate() {
                     let own = rule.row_values(g / 2, g % 2).iter().zip(shapley.row_values(g / 2, g % 2));
                     let allowed = allowed + bound(&shapley)[g];
@@ -165,7 +167,7 @@ fn the_ends_are_differences_of_predictions() {
     let case = case(5, 20, 1, 2, 7);
     let point = case.background.rows.select_rows(&[0]);
     let game = Game::Baseline { point: point.clone() };
-    let [last, first] = [1.0, 0.0].map(|chance| explain(&case, &game, Index::Banzhaf { chance }));
+    let [last, first] = [1.0, 0.0].map(|chance| explain(&case, &game, ValueIndex::Banzhaf { chance }));
     for i in 0..case.rows.rows() {
         for j in 0..5 {
             let (x, b) = (case.rows.row(i), point.row(0));
@@ -192,7 +194,7 @@ fn light_weights_weigh_nothing() {
         .map(|j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() })
         .reduce(|all, one| all * one)
         .unwrap();
-    let model = riesz::Expansion::new(
+    let model = riesz::KernelExpansion::new(
         kernel,
         Table::from_rows(&[all(1.0)]).unwrap(),
         Matrix::column_vector(vec![1.0]),
@@ -202,7 +204,7 @@ fn light_weights_weigh_nothing() {
     let point = Table::from_rows(&[all(-1.0)]).unwrap();
     for (alpha, beta) in [(1000.0, 1.0), (1.0, 1000.0), (0.01, 0.01), (1000.0, 1000.0)] {
         let question = Question::from(Game::Baseline { point: point.clone() })
-            .with_index(Index::BetaShapley { alpha, beta });
+            .with_index(ValueIndex::BetaShapley { alpha, beta });
         let found = Explainer::new(&model, question).unwrap();
         let found = found.explain(&Table::from_rows(&[all(1.0)]).unwrap()).unwrap();
         // 2 E (2t - 1)^499, by the rule itself with more nodes: |2t - 1| is at most 1.
@@ -222,7 +224,7 @@ fn the_uniform_distribution_gives_shapley_values() {
     let case = case(6, 20, 2, 2, 11);
     for name in PRODUCT_GAMES {
         let game = game(&case, name);
-        let [shapley, beta] = [Index::Shapley, Index::BetaShapley { alpha: 1.0, beta: 1.0 }]
+        let [shapley, beta] = [ValueIndex::Shapley, ValueIndex::BetaShapley { alpha: 1.0, beta: 1.0 }]
             .map(|index| explain(&case, &game, index));
         assert_eq!(shapley.values, beta.values);
         assert!(beta.certificate().unwrap().holds);
@@ -234,13 +236,13 @@ fn questions_that_have_no_answer_are_refused() {
     let case = case(3, 10, 1, 1, 3);
     let ask = |game: Game, index| Explainer::new(&case.model, Question::from(game).with_index(index)).err();
     for index in [
-        Index::Banzhaf { chance: 1.5 },
-        Index::Banzhaf { chance: f64::NAN },
-        Index::BetaShapley { alpha: 0.0, beta: 1.0 },
+        ValueIndex::Banzhaf { chance: 1.5 },
+        ValueIndex::Banzhaf { chance: f64::NAN },
+        ValueIndex::BetaShapley { alpha: 0.0, beta: 1.0 },
     ] {
         assert!(matches!(ask(Game::Functional, index), Some(Error::Parameter { .. })), "{index}");
     }
-    let banzhaf = Index::Banzhaf { chance: 0.5 };
+    let banzhaf = ValueIndex::Banzhaf { chance: 0.5 };
     assert!(ask(Game::observational(&case.model), banzhaf).unwrap().to_string().contains("Shapley values"));
     let background = Background::from(Stream(1).normals(4, 3));
     let question = Question::from(Game::Interventional { background }).with_index(banzhaf);

@@ -2,8 +2,8 @@
 //! definition in dense algebra, and against what must hold whatever the data.
 
 use riesz::fit::{
-    GaussianProcess, KernelSums, Landmarks, ModelKind, SparseGaussianProcess, Target, Task, Tune,
-    inducing_points,
+    FitTask, GaussianProcess, KernelSums, Landmarks, ModelKind, SparseGaussianProcess, Target,
+    TunedParameters, inducing_points,
 };
 use riesz::kernel::{Categorical, Linear, Periodic, Profile, Stationary};
 use riesz::linalg::{lu_solve, symmetric_eigen};
@@ -19,7 +19,7 @@ fn joint(profile: Profile, columns: Vec<usize>, ard: bool) -> Kernel {
 /// A kernel of each shape: products, joint distances, sums of products, a diagonal that varies; the last
 /// column holds levels.
 fn kernels() -> Vec<(&'static str, Kernel)> {
-    let level = || Kernel::from(Categorical::over(2));
+    let level = || Kernel::from(Categorical::on_column(2));
     let linear: Kernel =
         Linear { columns: vec![0, 1], center: vec![0.1, -0.2], scale: vec![1.0, 2.0] }.into();
     let periodic: Kernel = Periodic { columns: [0], period: 1.7, lengthscale: 1.1 }.into();
@@ -59,7 +59,7 @@ fn process(kernel: &Kernel, points: &Table) -> SparseGaussianProcess {
     SparseGaussianProcess {
         landmarks: Landmarks::Points(points.clone()),
         normalize_y: false,
-        tune: Tune::Nothing,
+        tune: TunedParameters::Nothing,
         ..SparseGaussianProcess::new(kernel.clone(), 0.15, 1)
     }
 }
@@ -177,7 +177,7 @@ fn bounds_and_posterior_are_those_of_dense_algebra() {
                 "{name}"
             );
             let posterior = fit.posterior();
-            let found = posterior.covariance(&posterior.at(&new).unwrap());
+            let found = posterior.covariance(&posterior.functionals_at(&new).unwrap());
             assert!(largest_difference(found[0].data(), covariance.data()) < 1e-6, "{name}");
             assert_eq!(found[0], found[1]);
         }
@@ -225,7 +225,7 @@ fn all_rows_as_points_are_the_exact_process() {
     for (name, kernel) in kernels() {
         let (x, y, own) = problem(40, 8);
         let exact = GaussianProcess {
-            tune: Tune::Nothing,
+            tune: TunedParameters::Nothing,
             row_noise: Some(own.clone()),
             normalize_y: false,
             ..GaussianProcess::new(kernel.clone(), 0.15)
@@ -310,7 +310,7 @@ fn sums_over_rows_are_all_that_it_takes() {
             found.upper,
             fit.upper
         );
-        let model = riesz::Expansion::new(kernel.clone(), points, found.coef, vec![0.0; 2]).unwrap();
+        let model = riesz::KernelExpansion::new(kernel.clone(), points, found.coef, vec![0.0; 2]).unwrap();
         let posterior = riesz::Posterior::new(&model, &found.covariance).unwrap();
         assert!(
             largest_difference(model.predict(&x).unwrap().data(), fit.model.predict(&x).unwrap().data())
@@ -340,7 +340,8 @@ fn rough_sums_are_made_good_by_jitter_that_is_said() {
         assert!(lost > -1.0 && lost < 20.0, "{lost}");
         // Points explain all, and the bounds are one but for rounding.
         assert!(found.lower < found.upper + 1e-6 * found.upper.abs());
-        let model = riesz::Expansion::new(kernel.clone(), points.clone(), found.coef, vec![0.0; 2]).unwrap();
+        let model =
+            riesz::KernelExpansion::new(kernel.clone(), points.clone(), found.coef, vec![0.0; 2]).unwrap();
         let means = [&model, &precise.model].map(|model| model.predict(&x).unwrap());
         assert!(largest_difference(means[0].data(), means[1].data()) < 0.05);
     }
@@ -351,7 +352,7 @@ fn results_depend_on_the_seed_alone() {
     let (x, y, _) = problem(700, 2);
     let run = |threads: usize, seed: u64| {
         with_threads(threads, || {
-            let kernel = 1.1 * Kernel::gaussian(&[0.8, 1.3]) + Kernel::from(Categorical::over(2));
+            let kernel = 1.1 * Kernel::gaussian(&[0.8, 1.3]) + Kernel::from(Categorical::on_column(2));
             let process = SparseGaussianProcess {
                 tuning_rows: Some(400),
                 restarts: 1,
@@ -396,22 +397,22 @@ fn tuning_finds_kernel_and_noise() {
     }
     assert!(many.upper - many.lower < 40.0 && many.upper - many.lower < few.upper - few.lower);
     assert!(few.lower < many.lower && some.lower <= many.lower + 1e-6 * many.lower.abs());
-    assert!(some.model.card.iter().any(|fact| fact.name.contains("tuning looked at")));
-    assert!(many.model.card.iter().all(|fact| !fact.name.contains("tuning looked at")));
+    assert!(some.model.model_card.iter().any(|fact| fact.name.contains("tuning looked at")));
+    assert!(many.model.model_card.iter().all(|fact| !fact.name.contains("tuning looked at")));
 }
 
 #[test]
 fn it_is_a_setting_of_the_gaussian_process() {
     let (x, y, own) = problem(120, 6);
     let gp = ModelKind::named("gp").unwrap();
-    let mut task = Task::new(&x, Target::Numbers(y.clone()), Kernel::gaussian(&[1.0, 1.0]));
+    let mut task = FitTask::new(&x, Target::Numbers(y.clone()), Kernel::gaussian(&[1.0, 1.0]));
     task.settings =
         gp.values([("landmarks".to_string(), 15.into()), ("noise".to_string(), 0.1.into())]).unwrap();
     task.seed = 3;
     let fitted = gp.fit(&task).unwrap();
-    assert_eq!(fitted.model.points, inducing_points(&x, 15, 3).unwrap());
+    assert_eq!(fitted.model.support_points, inducing_points(&x, 15, 3).unwrap());
     let process = SparseGaussianProcess {
-        tune: Tune::Kernel,
+        tune: TunedParameters::Kernel,
         seed: 3,
         ..SparseGaussianProcess::new(Kernel::gaussian(&[1.0, 1.0]), 0.1, 15)
     };
@@ -420,7 +421,7 @@ fn it_is_a_setting_of_the_gaussian_process() {
     assert_eq!(fitted.model, own_fit.model);
     task.target = Target::Numbers(Matrix::column_vector(y.column(0)));
     task.row_noise = Some(own);
-    assert!(gp.fit(&task).unwrap().model.card.iter().any(|fact| fact.name == "noise of single rows"));
+    assert!(gp.fit(&task).unwrap().model.model_card.iter().any(|fact| fact.name == "noise of single rows"));
     let refused = ModelKind::named("svr").unwrap().values([("landmarks".to_string(), 15.into())]);
     assert!(matches!(refused, Err(Error::Unused { .. })));
 }

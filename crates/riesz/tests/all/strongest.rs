@@ -9,14 +9,15 @@ use riesz::explanation::{Pair, Strongest, TopInteractions};
 use riesz::index::Interaction;
 use riesz::kernel::{Linear, Polynomial, Profile};
 use riesz::{
-    Error, Exactness, Expansion, Explainer, Explanation, Game, Kernel, Matrix, Progress, Question, Table,
+    Error, Exactness, Explainer, Explanation, Game, Kernel, KernelExpansion, Matrix, Progress, Question,
+    Table,
 };
 
 use crate::common::{Stream, stationary, with_threads};
 use crate::exact::{PRODUCT_GAMES, case, game};
 use crate::interactions::{KINDS, index};
 
-fn ask(model: &Expansion, game: &Game, kind: Interaction) -> Question {
+fn ask(model: &KernelExpansion, game: &Game, kind: Interaction) -> Question {
     assert!(model.validate().is_ok());
     Question::from(game.clone()).with_index(index(kind, 2))
 }
@@ -91,7 +92,7 @@ proptest! {
 }
 
 /// Terms of many players, more pairs than one round takes.
-fn many(d: usize, n: usize, lengthscale: impl Fn(usize) -> f64, s: &mut Stream) -> Expansion {
+fn many(d: usize, n: usize, lengthscale: impl Fn(usize) -> f64, s: &mut Stream) -> KernelExpansion {
     let lengthscales: Vec<f64> = (0..d).map(lengthscale).collect();
     let first = Kernel::gaussian(&lengthscales);
     let second = (0..d / 2).fold(Kernel::constant(0.5), |product, j| {
@@ -103,7 +104,7 @@ fn many(d: usize, n: usize, lengthscale: impl Fn(usize) -> f64, s: &mut Stream) 
         product * stationary(Profile::Gaussian, j, 3.0 * lengthscales[j])
     });
     let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|_| s.signed()).collect());
-    Expansion::new(first + second + third, s.normals(n, d), coef, vec![0.2, 0.1]).unwrap()
+    KernelExpansion::new(first + second + third, s.normals(n, d), coef, vec![0.2, 0.1]).unwrap()
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn sparse_rows_of_ten_thousand_players() {
     let lengthscale = 1.3;
     let kernel = Kernel::gaussian(&vec![lengthscale; d]);
     let model =
-        Expansion::new(kernel, points.clone(), Matrix::column_vector(coef.clone()), vec![0.0]).unwrap();
+        KernelExpansion::new(kernel, points.clone(), Matrix::column_vector(coef.clone()), vec![0.0]).unwrap();
     let factor = |u: f64, v: f64| (-0.5 * ((u - v) / lengthscale).powi(2)).exp();
     for kind in KINDS {
         for game in [Game::Functional, Game::Interventional { background: background.clone().into() }] {
@@ -260,7 +261,7 @@ fn ties_and_short_lists() {
         Table::from_rows(&(0..table.rows()).map(row).collect::<Vec<_>>()).unwrap()
     };
     let coef = Matrix::column_vector((0..12).map(|_| s.signed()).collect());
-    let model = Expansion::new(Kernel::gaussian(&[2.0; 9]), wide(&columns), coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(Kernel::gaussian(&[2.0; 9]), wide(&columns), coef, vec![0.0]).unwrap();
     let explainer = Explainer::new(&model, ask(&model, &Game::Functional, Interaction::Moebius)).unwrap();
     let rows = wide(&s.normals(2, 3));
     for count in [1, 4, 9, 35, 36, 37, usize::MAX] {
@@ -291,7 +292,7 @@ fn ties_and_short_lists() {
     assert!(explainer.top_interactions(&rows.select_rows(&[]), 5, None).unwrap().found.is_empty());
     let sum = (1..9)
         .fold(stationary(Profile::Gaussian, 0, 1.0), |sum, j| sum + stationary(Profile::Matern32, j, 1.0));
-    let model = Expansion { kernel: sum, ..model.clone() };
+    let model = KernelExpansion { kernel: sum, ..model.clone() };
     let explainer = Explainer::new(&model, ask(&model, &Game::Functional, Interaction::KSii)).unwrap();
     let found = against_all(&explainer, (&rows, &explainer.explain(&rows).unwrap()), 5, None);
     assert!(found.found.iter().all(|own| own.pairs.is_empty() && own.searched == 0 && own.left_out < 1e-10));
@@ -316,7 +317,7 @@ fn threads_stops_and_progress() {
     explainer.top_interactions(&rows, 30, None).unwrap();
     assert_eq!((progress.share(), progress.steps()), (1.0, 600));
     let stop = Arc::new(AtomicBool::new(false));
-    let explainer = Explainer::until(&model, question, stop.clone()).unwrap();
+    let explainer = Explainer::new_with_control(&model, question, stop.clone()).unwrap();
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(matches!(explainer.top_interactions(&rows, 30, None), Err(Error::Interrupted)));
 }
@@ -362,7 +363,7 @@ fn powers_list_theirs() {
         degree: 3,
     };
     let coef = Matrix::column_vector((0..10).map(|_| s.signed()).collect());
-    let model = Expansion::new(power.into(), s.normals(10, 6), coef, vec![0.0]).unwrap();
+    let model = KernelExpansion::new(power.into(), s.normals(10, 6), coef, vec![0.0]).unwrap();
     let game = Game::Interventional { background: s.normals(4, 6).into() };
     for kind in [Interaction::KSii, Interaction::Fsii] {
         let explainer = Explainer::new(&model, ask(&model, &game, kind)).unwrap();

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use riesz::fit::{ClassWeight, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor};
 use riesz::kernel::{Linear, Periodic, Profile};
-use riesz::{Expansion, Kernel, Table};
+use riesz::{Kernel, KernelExpansion, Table};
 use serde_json::Value;
 
 use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, points};
@@ -20,7 +20,13 @@ const AGREEMENT: f64 = 5e-6;
 
 /// Settings that drive the solver through all its paths: sets of 64 rows or of all, with and without
 /// shrinking.
-fn fit(case: &Value, x: &Table, y: &[f64], cache_bytes: usize, shrinking: bool) -> (Expansion, Vec<usize>) {
+fn fit(
+    case: &Value,
+    x: &Table,
+    y: &[f64],
+    cache_bytes: usize,
+    shrinking: bool,
+) -> (KernelExpansion, Vec<usize>) {
     let settings = &case["settings"];
     let kernel = kernel(&case["kernel"], x.width());
     let sample_weight = case["sample_weight"].as_array().map(|_| numbers(&case["sample_weight"]));
@@ -77,7 +83,7 @@ fn agrees_with_scikit_learn() {
             assert!(worst <= AGREEMENT * scale, "{name}: decision values differ by {worst:e} of {scale:e}");
             if let Some(predicted) = case["predicted"].as_array().filter(|p| !p.is_empty()) {
                 for (r, label) in predicted.iter().enumerate() {
-                    let class = &model.classes[model.class_of(ours.row(r)).unwrap()];
+                    let class = &model.classes[model.predicted_class(ours.row(r)).unwrap()];
                     // A decision value of 0 within the tolerance may fall on either side.
                     if ours.row(r).iter().all(|v| v.abs() > 1e-5) {
                         assert_eq!(class, &label.to_string(), "{name}, row {r}");
@@ -122,7 +128,7 @@ fn outputs_are_named_after_their_positive_side() {
     let outputs = three.predict(&x).unwrap();
     assert!(outputs[(0, 0)] > 0.0 && outputs[(5, 1)] < 0.0 && outputs[(5, 2)] < 0.0);
     for (r, class) in [0, 0, 1, 1, 2, 2].into_iter().enumerate() {
-        assert_eq!(three.class_of(outputs.row(r)), Some(class));
+        assert_eq!(three.predicted_class(outputs.row(r)), Some(class));
     }
 }
 
@@ -249,7 +255,9 @@ fn neither_sets_nor_shrinking_move_the_optimum() {
         answers.push((a.predict(&x).unwrap().data().to_vec(), b.predict(&x).unwrap().data().to_vec()));
         for r in 0..n {
             // Rows that are no support vectors are on the right side of the margin, and inside the tube.
-            let at = |model: &Expansion| (0..model.points.rows()).any(|p| model.points.row(p) == rows[r]);
+            let at = |model: &KernelExpansion| {
+                (0..model.support_points.rows()).any(|p| model.support_points.row(p) == rows[r])
+            };
             let sign = if labels[r] == 1 { 1.0 } else { -1.0 };
             let (f, g) = (answers[answers.len() - 1].0[r], answers[answers.len() - 1].1[r]);
             assert!(at(&a) || sign * f >= 1.0 - 2e-6, "row {r}: margin {}", sign * f);

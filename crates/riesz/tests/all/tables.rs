@@ -3,14 +3,14 @@
 
 use riesz::kernel::Profile;
 use riesz::{
-    Background, Exactness, Expansion, Explainer, Explanation, Game, Groups, Index, Kernel, Matrix, Question,
-    Table,
+    Background, Exactness, Explainer, Explanation, Game, Kernel, KernelExpansion, Matrix, Players, Question,
+    Table, ValueIndex,
 };
 
 use crate::common::{Stream, stationary, with_threads};
 
 pub struct Setup {
-    pub model: Expansion,
+    pub model: KernelExpansion,
     pub background: Background,
     pub rows: Table,
 }
@@ -23,7 +23,7 @@ pub fn setup(d: usize, background: usize) -> Setup {
     let kernel = Kernel::gaussian(&vec![1.5; d]) + 0.5 * few + Kernel::constant(0.25);
     let points = s.normals(301, d);
     let coef = Matrix::from_row_major(301, 2, (0..602).map(|_| s.signed()).collect());
-    let model = Expansion::new(kernel, points, coef, vec![0.3, -1.0]).unwrap();
+    let model = KernelExpansion::new(kernel, points, coef, vec![0.3, -1.0]).unwrap();
     let weights = (0..background).map(|b| 1.0 + (b % 3) as f64).collect();
     let background = Background { rows: s.normals(background, d), weights: Some(weights) };
     Setup { model, background, rows: s.normals(5, d) }
@@ -79,7 +79,7 @@ fn tables_give_the_mean_of_baselines() {
                 }
                 assert!(*allowed < 2e-9, "{index} {allowed}");
             }
-            let index: Index = index.parse().unwrap();
+            let index: ValueIndex = index.parse().unwrap();
             assert_eq!(found.certificate().is_some(), index.is_efficient());
             assert!(found.certificate().is_none_or(|c| c.holds), "{index} {:?}", found.certificate());
         }
@@ -108,7 +108,7 @@ fn the_same_bits_whoever_comes_along() {
 fn groups_are_players() {
     let setup = setup(6, 80);
     let names: Vec<String> = setup.model.columns().iter().map(|c| c.name.clone()).collect();
-    let groups = Groups::named(
+    let groups = Players::named(
         setup.model.columns(),
         &[("both".to_string(), vec![names[0].clone(), names[4].clone()])],
     )

@@ -1,8 +1,10 @@
 //! Counts: what `downscale fit` and `downscale check` do with them.
 
-use riesz::aggregate::{Conventions, CountProcess, Family, Smoothing, Tuning, count_points, inducing_points};
-use riesz::expansion::Link;
+use riesz::aggregate::{
+    BagSmoother, Conventions, CountProcess, Family, Tuning, count_inducing_points, inducing_points,
+};
 use riesz::explanation::Fact;
+use riesz::kernel_model::Link;
 
 use super::learn::{Fitted, Learn, MEDIATOR_KERNEL};
 use crate::console::{Console, watched};
@@ -28,10 +30,10 @@ impl Learn {
         let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
         let points = match self.inducing {
             Some(count) => inducing_points(&data.rows, count, seed)?,
-            None => count_points(data, seed)?,
+            None => count_inducing_points(data, seed)?,
         };
         let start = CountProcess {
-            smoothing: of_mediators.map(Smoothing::new),
+            smoothing: of_mediators.map(BagSmoother::new),
             dispersion: self.dispersion,
             ..CountProcess::new(self.resolved(&self.kernel, &data.rows)?, points, family)
         };
@@ -45,7 +47,7 @@ impl Learn {
         .map_err(|error| given.named(error))?;
         warnings.iter().for_each(|warning| console.warn(warning));
         if let Some(own) = &fit.smoothing {
-            fit.model.card.push(Fact::new("kernel of mediators", own.kernel.formula()));
+            fit.model.model_card.push(Fact::new("kernel of mediators", own.kernel.formula()));
         }
         let what = if fit.model.link == Link::Log { "log rate" } else { "log odds" };
         fit.model.output_names = vec![format!("{what} of {}", self.given.target)];

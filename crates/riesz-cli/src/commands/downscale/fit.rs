@@ -49,10 +49,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let output = Output::open(Some(path))?;
     let found = args.learn.fitted(global.seed, &console)?;
     let mut model = found.model;
-    model.card.push(Fact::new("data", found.given.source));
-    model.card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
-    model.card.push(Fact::new("kernel expression", &args.learn.kernel));
-    model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    model.model_card.push(Fact::new("data", found.given.source));
+    model.model_card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
+    model.model_card.push(Fact::new("kernel expression", &args.learn.kernel));
+    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.facts();
     let saved = SavedModel { model, covariance: Some(found.covariance), groups: None };
     written(&saved, output, &summary, as_json, console)

@@ -1,13 +1,13 @@
 //! What `downscale fit` and `downscale check` share: two tables in, a fitted process out.
 
 use riesz::aggregate::{
-    AggregateGaussianProcess, Aggregates, Approximation, Conventions, LeftOut, Mediation,
-    SparseAggregateProcess, Tuning, Unit, inducing_points,
+    AggregateGaussianProcess, Aggregates, Approximation, Conventions, LeaveOneOut, Mediation,
+    SparseAggregateProcess, TargetUnit, Tuning, inducing_points,
 };
 use riesz::explanation::Fact;
-use riesz::fit::Tune;
-use riesz::kernel::{KernelExpression, Units};
-use riesz::{Covariance, Expansion, Kernel, Table};
+use riesz::fit::TunedParameters;
+use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::{Kernel, KernelExpansion, PosteriorCovariance, Table};
 
 use crate::console::{Console, watched};
 use crate::failure::{Failure, Result};
@@ -68,15 +68,15 @@ pub struct Learn {
 /// A fitted process.
 pub struct Fitted {
     /// The map.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// How sure it is.
-    pub covariance: Covariance,
+    pub covariance: PosteriorCovariance,
     /// What was learnt from.
     pub given: Aggregated,
     /// What the map makes of each target.
     pub fitted: Vec<f64>,
     /// What the others say of each; `None` of a single one.
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<LeaveOneOut>,
 }
 
 impl Learn {
@@ -104,7 +104,7 @@ impl Learn {
         let mut start = conventions.start(kernel, of_mediators, data);
         start.noise = self.noise.unwrap_or(start.noise);
         if self.exact_totals {
-            start = start.without_errors();
+            start = start.with_exact_targets();
         }
         let operator = self.given.operator;
         if operator.regresses() {
@@ -123,7 +123,7 @@ impl Learn {
     pub(super) fn say_more(&self, found: &mut Fitted) {
         let facts =
             found.facts(if self.exact_totals { "which is rounding" } else { "which is taken for noise" });
-        let card = &mut found.model.card;
+        let card = &mut found.model.model_card;
         if !card.iter().any(|fact| fact.name == TARGETS_ARE) {
             let what = if self.given.sums() { "weighted sums of rows" } else { "weighted means of rows" };
             card.push(Fact::new(TARGETS_ARE, what));
@@ -162,7 +162,11 @@ impl Learn {
     }
 
     pub(super) fn resolved(&self, kernel: &str, table: &Table) -> Result<Kernel> {
-        let units = if self.no_standardise { Units::raw(table.width()) } else { Units::standardised(table) };
+        let units = if self.no_standardise {
+            ColumnScaling::raw(table.width())
+        } else {
+            ColumnScaling::standardised(table)
+        };
         Ok(KernelExpression::parse(kernel)?.resolve(table, &units)?)
     }
 
@@ -175,10 +179,10 @@ impl Learn {
                 None => "counts of events among rows".into(),
             },
             _ if let Some(trials) = &self.given.trials => format!("counts of successes among '{trials}'"),
-            (Unit::Sum, Some(weight)) => format!("sums of rows, each times its '{weight}'"),
-            (Unit::Sum, None) => "sums of rows".into(),
-            (Unit::Mean, Some(weight)) => format!("means of rows, weighted by '{weight}'"),
-            (Unit::Mean, None) => "means of rows".into(),
+            (TargetUnit::Sum, Some(weight)) => format!("sums of rows, each times its '{weight}'"),
+            (TargetUnit::Sum, None) => "sums of rows".into(),
+            (TargetUnit::Mean, Some(weight)) => format!("means of rows, weighted by '{weight}'"),
+            (TargetUnit::Mean, None) => "means of rows".into(),
         };
         format!(
             "{all} targets, {what}: {} with rows of their own, {mediated} through mediators; {} rows in {} \
@@ -225,14 +229,14 @@ impl Learn {
             let found = tuning.tune(&start, data)?;
             found.warnings.iter().for_each(|warning| console.warn(warning));
             if self.exact_totals {
-                let process = found.process.without_errors();
+                let process = found.process.with_exact_targets();
                 return process.fit(data).map(|fit| (process, fit));
             }
             Ok((found.process, found.fit))
         })
         .map_err(|error| given.named(error))?;
         if let Some(own) = process.mediation.filter(|_| data.mediated() > 0) {
-            fit.model.card.extend(given.of_mediators(own, fit.variance, console));
+            fit.model.model_card.extend(given.of_mediators(own, fit.variance, console));
         }
         let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
         let fitted = fit.fitted();
@@ -256,7 +260,7 @@ impl Learn {
             row_noise: Some(start.row_noise).filter(|noise| *noise > 0.0),
             mediation_noise: Some(start.mediation_noise).filter(|noise| *noise > 0.0),
             mediation: start.mediation,
-            tune: if self.no_tuning { Tune::Nothing } else { Tune::KernelAndNoise },
+            tune: if self.no_tuning { TunedParameters::Nothing } else { TunedParameters::KernelAndNoise },
             priors: !self.published,
             approximation: if self.published { Approximation::Vfe } else { Approximation::Fitc },
             seed,
@@ -266,7 +270,7 @@ impl Learn {
         let fit = watched(console, &message, &process.progress, || process.fit_data(data));
         let mut fit = fit.map_err(|error| given.named(error))?;
         if let Some(own) = fit.mediation.take() {
-            fit.model.card.extend(given.of_mediators(own, 1.0, console));
+            fit.model.model_card.extend(given.of_mediators(own, 1.0, console));
         }
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
@@ -277,7 +281,7 @@ impl Learn {
 impl Aggregated {
     /// Refuses totals that are not met but for rounding.
     fn met(&self, fitted: &[f64]) -> Result<()> {
-        let Some((t, off)) = self.data.unmet(fitted) else { return Ok(()) };
+        let Some((t, off)) = self.data.largest_mismatch(fitted) else { return Ok(()) };
         Err(Failure::input(format!(
             "--exact-totals: no map that this kernel can tell meets the target of bag '{}', off by {:.1e}, \
              beside those of bags like it: leave --exact-totals out for noise, or take a rougher --kernel",
@@ -298,7 +302,7 @@ impl Aggregated {
                 first_of(&far)
             ));
         }
-        let own = own.times(variance);
+        let own = own.scale_units(variance);
         [
             Fact::new("kernel of mediators", own.kernel.formula()),
             Fact::measured("ridge of mediators", own.ridge),

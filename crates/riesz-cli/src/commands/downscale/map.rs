@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use riesz::expansion::Link;
-use riesz::{Expansion, Posterior, Rates};
+use riesz::kernel_model::Link;
+use riesz::{KernelExpansion, NaturalScalePrediction, Posterior};
 use riesz_report::{PlotOptions, render_map};
 
 use super::page::{self, PageArgs};
@@ -130,7 +130,7 @@ fn is_page(path: &Path) -> Result<bool> {
 }
 
 /// The feature of this name; `None` for the mean and its standard deviation.
-fn feature_of(of: &str, model: &Expansion) -> Result<Option<usize>> {
+fn feature_of(of: &str, model: &KernelExpansion) -> Result<Option<usize>> {
     if ["mean", "sd"].contains(&of) {
         return Ok(None);
     }
@@ -158,7 +158,7 @@ fn values_of(
         None if of == "sd" => (posterior.sd(table)?.column(0), format!("sd of {}", model.output_names[0])),
         None if matches!(model.link, Link::Log | Link::Logit) => {
             let what = if model.link == Link::Log { "rate" } else { "probability" };
-            (Rates::of(posterior, table, 0.0)?.mean, what.into())
+            (NaturalScalePrediction::of(posterior, table, 0.0)?.mean, what.into())
         }
         None => (model.predict(table)?.column(0), model.output_names[0].clone()),
         Some(j) => {

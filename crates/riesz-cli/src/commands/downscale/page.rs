@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use riesz::aggregate::Unit;
-use riesz::expansion::Link;
+use riesz::aggregate::TargetUnit;
 use riesz::explanation::Fact;
-use riesz::{Posterior, Rates};
+use riesz::kernel_model::Link;
+use riesz::{NaturalScalePrediction, Posterior};
 use riesz_report::{DownscalePage, PageBags, downscale_report};
 
 use super::rows::{Given, Members, explainer, unit_of, warn_of_weights};
@@ -83,7 +83,7 @@ pub fn run(
     progress.say("computing how sure it is".into());
     let sd = posterior.sd(&given.table)?.column(0);
     let mean = match model.link {
-        Link::Log | Link::Logit => Rates::of(posterior, &given.table, 0.0)?.mean,
+        Link::Log | Link::Logit => NaturalScalePrediction::of(posterior, &given.table, 0.0)?.mean,
         _ => explanation.predictions.clone(),
     };
     drop(progress);
@@ -97,8 +97,8 @@ pub fn run(
     let title = own.title.clone().unwrap_or_else(|| format!("A map of {what}"));
     let bags = members.as_ref().map(|members| -> Result<_> {
         let of_map = match model.link {
-            Link::Log => Unit::Sum,
-            Link::Logit => Unit::Mean,
+            Link::Log => TargetUnit::Sum,
+            Link::Logit => TargetUnit::Mean,
             _ => unit,
         };
         let each = [members.explained(&explanation, unit)?, members.together(&explanation, unit)?];
@@ -136,7 +136,7 @@ pub fn run(
 }
 
 /// What bags are of their rows, in words.
-fn adds_up(link: Link, unit: Unit, members: &Members) -> String {
+fn adds_up(link: Link, unit: TargetUnit, members: &Members) -> String {
     let (each, by) = match &members.weight {
         Some(name) => (format!(", each times its ‘{name}’"), format!(", weighted by ‘{name}’")),
         None => Default::default(),
@@ -144,8 +144,8 @@ fn adds_up(link: Link, unit: Unit, members: &Members) -> String {
     match (link, unit) {
         (Link::Log, _) => format!("how many events are expected, the sum of its rows’ rates{each}"),
         (Link::Logit, _) => format!("the mean probability of its rows{by}"),
-        (_, Unit::Sum) => format!("the sum of its rows{each}"),
-        (_, Unit::Mean) => format!("the mean of its rows{by}"),
+        (_, TargetUnit::Sum) => format!("the sum of its rows{each}"),
+        (_, TargetUnit::Mean) => format!("the mean of its rows{by}"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::format::model::SavedModel;
-use riesz::{Expansion, Posterior};
+use riesz::{KernelExpansion, Posterior};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
@@ -57,7 +57,7 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
 }
 
 /// What the columns are called.
-fn names(model: &Expansion) -> Vec<String> {
+fn names(model: &KernelExpansion) -> Vec<String> {
     let own = match rates::counted(model) {
         Some(counted) => rates::names(counted),
         None => ["", "_std", "_low", "_high"].map(|end| format!("{}{end}", model.output_names[0])).into(),
@@ -71,7 +71,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let rows = args.table.source(&args.rows).open()?;
     let saved = args.cells.admit(read_model(&args.model, Some(&rows), &FeatureArgs::default())?)?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
-    let (model, policy) = (&saved.model, args.cells.for_model(&saved.model.points)?);
+    let (model, policy) = (&saved.model, args.cells.for_model(&saved.model.support_points)?);
     let mut rows = ModelRows::new(rows, model.columns(), policy, model.columns().len() + 6)?;
     let names = names(model);
     let mut example = vec![Cells::Integers(Vec::new())];

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use riesz::aggregate::{Bags, Unit};
-use riesz::expansion::Link;
+use riesz::aggregate::{Bags, TargetUnit};
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
+use riesz::kernel_model::Link;
 use riesz::linalg::Sparse;
-use riesz::{Exactness, Expansion, Explainer, Explanation, Table};
+use riesz::{Exactness, Explainer, Explanation, KernelExpansion, Table};
 
 use super::learn::{TARGETS_ARE, WEIGHTS};
 use crate::args::TableArgs;
@@ -45,7 +45,7 @@ pub fn rows_of(
         }
     }
     let columns = Columns::read(rows, &wanted)?.without_zero_weights(weight)?;
-    let table = typed(&columns, saved)?.conform(own)?;
+    let table = typed(&columns, saved)?.align_to(own)?;
     Ok((columns, table))
 }
 
@@ -56,7 +56,7 @@ pub fn background_of(saved: &SavedModel, path: Option<&Path>, table: &TableArgs)
 }
 
 /// In the interventional game where there is a background, else in the functional one.
-pub fn explainer<'m>(model: &'m Expansion, background: Option<&Table>) -> Result<Explainer<'m>> {
+pub fn explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> Result<Explainer<'m>> {
     Ok(match background {
         Some(background) => Explainer::interventional(model, background)?,
         None => Explainer::functional(model)?,
@@ -89,13 +89,13 @@ impl Members {
         let (names, codes) = columns.levels(bag)?;
         let of: Vec<usize> = codes.iter().map(|code| *code as usize).collect();
         let own = weight.map(|name| weights(columns, name, |i| &names[of[i]])).transpose()?;
-        let bags = Bags::new(&of, names.len(), own.as_deref(), Unit::Sum)?;
+        let bags = Bags::new(&of, names.len(), own.as_deref(), TargetUnit::Sum)?;
         Ok(Self { names, weight: weight.cloned(), bags })
     }
 
     /// By bag the sum of its rows' weights.
     pub fn mass(&self) -> &[f64] {
-        self.bags.mass()
+        self.bags.weight_sums()
     }
 
     /// By bag how many rows it has.
@@ -104,13 +104,13 @@ impl Members {
     }
 
     /// By bag the weighted means or sums of numbers of rows, and that of all rows.
-    pub fn of(&self, values: &[f64], unit: Unit) -> (Vec<f64>, f64) {
+    pub fn of(&self, values: &[f64], unit: TargetUnit) -> (Vec<f64>, f64) {
         let sum = |b: usize| self.bags.weights().column(b).map(|(i, w)| w * values[i]).sum();
         let sums: Vec<f64> = (0..self.names.len()).map(sum).collect();
         let (all, mass) = (sums.iter().sum::<f64>(), self.mass());
         match unit {
-            Unit::Sum => (sums, all),
-            Unit::Mean => {
+            TargetUnit::Sum => (sums, all),
+            TargetUnit::Mean => {
                 let means = sums.iter().zip(mass).map(|(sum, mass)| sum / mass).collect();
                 (means, all / mass.iter().sum::<f64>())
             }
@@ -118,17 +118,17 @@ impl Members {
     }
 
     /// Weighted means or sums of explained rows, a row a bag: values are linear in what is explained.
-    pub fn explained(&self, rows: &Explanation, unit: Unit) -> Result<Explanation> {
+    pub fn explained(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
         let means = rows.average(self.bags.weights())?;
-        Ok(if unit == Unit::Sum { times(means, self.mass()) } else { means })
+        Ok(if unit == TargetUnit::Sum { times(means, self.mass()) } else { means })
     }
 
     /// The same of all rows together.
-    pub fn together(&self, rows: &Explanation, unit: Unit) -> Result<Explanation> {
-        let (_, places, weights) = self.bags.weights().parts();
+    pub fn together(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
+        let (_, places, weights) = self.bags.weights().raw_parts();
         let all = Sparse::from_columns(rows.rows(), [places.iter().copied().zip(weights.iter().copied())])?;
         let mean = rows.average(&all)?;
-        Ok(if unit == Unit::Sum { times(mean, &[self.mass().iter().sum()]) } else { mean })
+        Ok(if unit == TargetUnit::Sum { times(mean, &[self.mass().iter().sum()]) } else { mean })
     }
 }
 
@@ -155,7 +155,7 @@ fn times(mut e: Explanation, by: &[f64]) -> Explanation {
 
 /// Whether what is explained of bags are means or sums of their rows: sums if that is said, by the model's
 /// file or by `sum`. What counts are learnt through, logarithms of rates and log odds, has means alone.
-pub fn unit_of(model: &Expansion, sum: bool) -> Result<Unit> {
+pub fn unit_of(model: &KernelExpansion, sum: bool) -> Result<TargetUnit> {
     let counts = matches!(model.link, Link::Log | Link::Logit);
     if counts && sum {
         return Err(Failure::input(
@@ -163,13 +163,14 @@ pub fn unit_of(model: &Expansion, sum: bool) -> Result<Unit> {
              have means: leave it out",
         ));
     }
-    let own = model.card.iter().any(|fact| fact.name == TARGETS_ARE && fact.value.contains("weighted sums"));
-    Ok(if sum || own { Unit::Sum } else { Unit::Mean })
+    let own =
+        model.model_card.iter().any(|fact| fact.name == TARGETS_ARE && fact.value.contains("weighted sums"));
+    Ok(if sum || own { TargetUnit::Sum } else { TargetUnit::Mean })
 }
 
 /// Warns where the model was learnt from weighted rows, and these are not.
-pub fn warn_of_weights(model: &Expansion, given: Option<&String>, console: &Console) {
-    let own = model.card.iter().find(|fact| fact.name == WEIGHTS);
+pub fn warn_of_weights(model: &KernelExpansion, given: Option<&String>, console: &Console) {
+    let own = model.model_card.iter().find(|fact| fact.name == WEIGHTS);
     if let Some(own) = own.filter(|own| given != Some(&own.value)) {
         let now = given.map_or_else(|| "count one each".into(), |name| format!("are weighted by '{name}'"));
         console

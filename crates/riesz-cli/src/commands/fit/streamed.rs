@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use riesz::Matrix;
 use riesz::fit::nystrom::{
-    Accumulator, Coefficients, Heed, Job, Kind, Needs, Pass, Plan, Source, Store, Survey, fit, names,
-    usual_passes,
+    Accumulator, Coefficients, DataPass, DataSurvey, FitControl, FitPlan, InitialData, Job, Kind,
+    ResultStore, RowSource, expected_passes, fit, names,
 };
-use riesz::kernel::{KernelExpression, Units};
+use riesz::kernel::{ColumnScaling, KernelExpression};
 
 use super::{Args, Learnt};
 use crate::console::{Console, watched};
@@ -62,7 +62,7 @@ pub fn run(
             }
             let (plan, survey) = planned(&request, &console)?;
             store.put_request(&request)?;
-            if plan.needs() == Needs::Survey {
+            if plan.needs() == InitialData::Survey {
                 store.put(names::SURVEY, &survey.to_bytes())?;
             }
             store.put(names::PLAN, &plan.to_bytes())?;
@@ -77,7 +77,7 @@ pub fn run(
         return Ok(None);
     }
     let mut reading = request.data.rows(&request.roles);
-    let heed = Heed::default();
+    let heed = FitControl::default();
     store.found = 0;
     let mut fitted = watched(&console, "fitting", &heed.progress.clone(), || {
         fit(&mut reading, &mut store, (&request.job, &plan, survey.as_ref()), units, &heed)
@@ -108,7 +108,7 @@ fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<Str
 }
 
 /// The first pass, and what follows from it.
-fn planned(request: &Request, console: &Console) -> Result<(Plan, Survey)> {
+fn planned(request: &Request, console: &Console) -> Result<(FitPlan, DataSurvey)> {
     let Roles { features, targets, weights, .. } = &request.roles;
     let mut survey = request.job.survey(features, targets.len(), weights.is_some());
     let mut reading = request.data.rows(&request.roles);
@@ -120,8 +120,11 @@ fn planned(request: &Request, console: &Console) -> Result<(Plan, Survey)> {
     })?;
     drop(progress);
     let sample = survey.sample()?;
-    let units =
-        if request.standardised { Units::standardised(&sample.x) } else { Units::raw(sample.x.width()) };
+    let units = if request.standardised {
+        ColumnScaling::standardised(&sample.x)
+    } else {
+        ColumnScaling::raw(sample.x.width())
+    };
     let kernel = KernelExpression::parse(&request.kernel)?.resolve(&sample.x, &units)?;
     let tuned = watched(console, "choosing length scales", &riesz::Progress::default(), || {
         request.job.tuned(&survey, kernel)
@@ -144,19 +147,19 @@ fn planned(request: &Request, console: &Console) -> Result<(Plan, Survey)> {
 fn each(
     data: &Dataset,
     reading: &mut Reading<'_>,
-    mut work: impl FnMut(&riesz::fit::nystrom::Rows) -> riesz::Result<()>,
+    mut work: impl FnMut(&riesz::fit::nystrom::LabelledRows) -> riesz::Result<()>,
 ) -> Result<()> {
     (0..data.count()).try_for_each(|unit| reading.read(unit, &mut work))
 }
 
 /// What is planned, in a sentence.
-fn said(plan: &Plan, units: u64) -> String {
+fn said(plan: &FitPlan, units: u64) -> String {
     format!(
         "{} landmarks leave {:.2e} of the kernel unexplained; {units} unit{} of work{}; plan {}",
         plan.landmarks.rows(),
         plan.unexplained,
         if units == 1 { "" } else { "s" },
-        if plan.needs() == Needs::Survey { ", by conjugate gradients" } else { "" },
+        if plan.needs() == InitialData::Survey { ", by conjugate gradients" } else { "" },
         &plan.digest()[..16]
     )
 }
@@ -166,9 +169,9 @@ const TIMED: usize = 2000;
 
 /// Says how long it will take, where that is more than a moment: by the time that some rows of the sample
 /// take.
-fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console) -> Result<()> {
-    let rows = survey.sample()?.first(TIMED);
-    let (grams, others) = usual_passes(plan, corrections);
+fn estimate(plan: &FitPlan, survey: &DataSurvey, corrections: usize, console: &Console) -> Result<()> {
+    let rows = survey.sample()?.head(TIMED);
+    let (grams, others) = expected_passes(plan, corrections);
     let timed = |work: &dyn Fn() -> Result<()>| {
         let start = Instant::now();
         work()?;
@@ -176,7 +179,7 @@ fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console)
     };
     let pass = |curvature: bool| {
         let values = Matrix::zeros(plan.landmarks.rows() + 1, plan.targets.len());
-        drop(Pass::of(plan, &Coefficients { values, curvature }, &rows, 0)?);
+        drop(DataPass::of(plan, &Coefficients { values, curvature }, &rows, 0)?);
         Ok(())
     };
     let statistics = || {
@@ -187,7 +190,7 @@ fn estimate(plan: &Plan, survey: &Survey, corrections: usize, console: &Console)
     };
     let gram = match (grams, plan.needs()) {
         (0, _) => 0.0,
-        (_, Needs::Statistics) => timed(&statistics)?,
+        (_, InitialData::Statistics) => timed(&statistics)?,
         _ => timed(&|| pass(true))?,
     };
     let other = if others > 0 { timed(&|| pass(false))? } else { 0.0 };

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::Table;
-use riesz::causal::{Effect, Estimand, Pointwise, USUAL_DOSES, Whom, usual_combinations, usual_doses};
+use riesz::causal::{
+    DEFAULT_DOSE_COUNT, Effect, Estimand, Pointwise, TargetPopulation, default_doses, usual_combinations,
+};
 use riesz::explanation::Fact;
 use riesz_report::{EffectPage, PlotOptions, effect_report, number, render_effect};
 use serde_json::{Value, json};
@@ -89,7 +91,7 @@ fn treatments(args: &EffectArgs, known: &Table, units: &Units) -> Result<Table> 
     if known.width() > 1 {
         return Ok(usual_combinations(known)?);
     }
-    Ok(usual_doses(known, USUAL_DOSES)?)
+    Ok(default_doses(known, DEFAULT_DOSE_COUNT)?)
 }
 
 /// What is asked there.
@@ -107,11 +109,11 @@ fn whom(
     known: &Table,
     covariates: Option<&Table>,
     units: &Units,
-) -> Result<Option<(Whom, String)>> {
+) -> Result<Option<(TargetPopulation, String)>> {
     let those = |row: &Table| format!("those with {}", in_words(row));
     if let Some(row) = row(&args.among, known.columns(), "--among")? {
         let words = those(&row);
-        return Ok(Some((Whom::Treated(row), words)));
+        return Ok(Some((TargetPopulation::Treated(row), words)));
     }
     let option = match (&args.population, args.given.is_empty()) {
         (None, true) => return Ok(None),
@@ -128,7 +130,7 @@ fn whom(
         None => {
             let row = some(&args.given, columns, option)?;
             let words = those(&row);
-            (Whom::Like(row), words)
+            (TargetPopulation::Like(row), words)
         }
         Some(file) => {
             let words = format!("the people of {}", name_of(file));
@@ -144,7 +146,7 @@ fn whom(
                     (members, counts)
                 }
             };
-            (Whom::members(members, &counts)?, words)
+            (TargetPopulation::members(members, &counts)?, words)
         }
     }))
 }
@@ -239,7 +241,7 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     let (effect, whom) = match asked {
         None if read.found.is_single_table() => (learnt.effect, "all people of the table".into()),
         None => (learnt.effect, "all people of study 1".into()),
-        Some((whom, words)) => (learnt.effect.of(&whom, &learnt.fusion.stop)?, words),
+        Some((whom, words)) => (learnt.effect.on_population(&whom, &learnt.fusion.stop)?, words),
     };
     let pointwise = effect.pointwise(&at, &estimand)?;
     let mut run = args.studies.facts(global)?;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::causal::{
-    Effect, Fusion, Gathered, Graph, Identification, Measured, Route, SingleTable, doubts, gather, identify,
+    Effect, Fusion, Graph, Identification, IdentificationRoute, MeasuredColumns, PreparedStudies,
+    SingleTable, caveats, gather, identify,
 };
 use riesz::columns::same_unit;
 use riesz::error::listed;
@@ -54,7 +55,7 @@ pub struct StudyArgs {
 pub struct Read {
     pub graph: Option<Graph>,
     pub found: Identification,
-    pub gathered: Gathered,
+    pub gathered: PreparedStudies,
     pub units: Units,
 }
 
@@ -134,7 +135,7 @@ impl StudyArgs {
             let columns = Columns::read(table, names)?;
             units.add(&columns, names)?;
             let each = names.iter().map(|name| measured(&columns, name, categorical.contains(name)));
-            Ok(Measured { columns: each.collect::<Result<_>>()? })
+            Ok(MeasuredColumns { columns: each.collect::<Result<_>>()? })
         });
         let gathered = gather(&found, &measured.collect::<Result<Vec<_>>>()?)?;
         Ok(Read { graph, found, gathered, units })
@@ -190,7 +191,7 @@ impl Read {
             return Ok(table.covariates()?);
         }
         Ok(match &self.gathered.studies.studies[0].route {
-            Route::BackDoor(covariates) => Some(covariates.clone()),
+            IdentificationRoute::BackDoor(covariates) => Some(covariates.clone()),
             _ => None,
         })
     }
@@ -201,7 +202,7 @@ impl Read {
         let fusion = Fusion { draws: args.draws, seed: global.seed, landmarks, ..Fusion::default() };
         let fit = || fusion.learn(&self.found, &self.gathered.studies);
         let effect = watched(console, "learning the effect", &fusion.progress, fit)?;
-        let of_effect = doubts(&self.found, &effect, args.draws);
+        let of_effect = caveats(&self.found, &effect, args.draws);
         let all: Vec<String> =
             self.gathered.doubts.iter().chain(&of_effect).map(ToString::to_string).collect();
         all.iter().for_each(|text| console.warn(text));

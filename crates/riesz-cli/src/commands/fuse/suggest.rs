@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use riesz::Table;
-use riesz::causal::{Acquisition, Arm, Best, Domain, Effect, Prior, Search, Suggestion, Trials, Updated};
+use riesz::causal::{
+    Acquisition, AcquisitionSearch, Domain, Effect, EffectPrior, Incumbent, Suggestion, TreatmentArm, Trials,
+    UpdatedEffect,
+};
 use riesz::explanation::Fact;
 use riesz_report::number;
 use serde_json::json;
@@ -59,8 +62,8 @@ pub struct SuggestArgs {
     #[arg(long, value_name = "NAME", default_value = Acquisition::NAMES[0], value_parser = acquisitions())]
     pub acquisition: Acquisition,
     /// What is believed before any trial: the effect, or to be compared with it what is published
-    #[arg(long, value_name = "NAME", default_value = Prior::NAMES[0], value_parser = priors())]
-    pub prior: Prior,
+    #[arg(long, value_name = "NAME", default_value = EffectPrior::NAMES[0], value_parser = priors())]
+    pub prior: EffectPrior,
     /// Numbers to stay between, for some treatments [default: the ranges of the first study, and all levels]
     #[arg(long, value_name = "NAME=LOW..HIGH,…", conflicts_with = "candidates")]
     pub between: Vec<String>,
@@ -102,8 +105,8 @@ fn acquisitions() -> impl TypedValueParser<Value = Acquisition> {
     PossibleValuesParser::new(Acquisition::NAMES).try_map(|name| Acquisition::named(&name))
 }
 
-fn priors() -> impl TypedValueParser<Value = Prior> {
-    PossibleValuesParser::new(Prior::NAMES).try_map(|name| Prior::named(&name))
+fn priors() -> impl TypedValueParser<Value = EffectPrior> {
+    PossibleValuesParser::new(EffectPrior::NAMES).try_map(|name| EffectPrior::named(&name))
 }
 
 /// The forms in which suggestions are written.
@@ -134,7 +137,7 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
     let trials = tried(args, &read)?;
     let (domain, costs) = choices(args, &read.treatments()?, &read.units)?;
     let learnt = read.learn(&args.studies, global, &console)?;
-    let search = Search {
+    let search = AcquisitionSearch {
         acquisition: args.acquisition,
         minimize: !args.maximize,
         supported: args.supported,
@@ -262,7 +265,7 @@ fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain
 
 /// What was found.
 struct Found {
-    best: Best,
+    best: Incumbent,
     /// Its treatments.
     best_row: Table,
     /// How many were tried.
@@ -275,12 +278,13 @@ struct Found {
 impl Found {
     fn new(
         args: &SuggestArgs,
-        search: &Search,
+        search: &AcquisitionSearch,
         effect: &Effect,
         trials: &Trials,
         (domain, costs): (Domain, Vec<f64>),
     ) -> Result<Self> {
-        let arms = [Arm { believed: Updated::new(effect, trials, args.prior)?, domain, costs }];
+        let arms =
+            [TreatmentArm { believed: UpdatedEffect::new(effect, trials, args.prior)?, domain, costs }];
         let next = search.suggest(&arms, args.count.get())?;
         let best = search.best(&arms)?;
         let columns = effect.treatments().columns();

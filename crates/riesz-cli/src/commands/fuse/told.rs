@@ -46,12 +46,12 @@ pub fn columns(page: &EffectPage<'_>) -> Result<Named> {
         told.push((format!("sd_{cause}"), Cells::Numbers(variance.iter().map(|v| v.sqrt()).collect())));
     }
     let standing =
-        |of: fn(&riesz::causal::Standing) -> f64| Cells::Numbers(effect.standing.iter().map(of).collect());
+        |of: fn(&riesz::causal::DataSupport) -> f64| Cells::Numbers(effect.standing.iter().map(of).collect());
     told.extend([
-        ("resolved_by_first".to_string(), standing(|own| own.resolved_by_first)),
+        ("resolved_by_first".to_string(), standing(|own| own.variance_explained_by_first)),
         ("resolved_by_rest".into(), standing(|own| own.resolved_by_rest)),
         ("effective_rows".into(), standing(|own| own.effective_rows)),
-        ("people".into(), standing(|own| own.people)),
+        ("people".into(), standing(|own| own.population_explained)),
         ("overlap".into(), standing(|own| own.overlap)),
     ]);
     Ok(beside(page.at, told))
@@ -83,8 +83,12 @@ pub fn lists(columns: Named) -> Value {
 
 /// All in JSON.
 pub fn record(page: &EffectPage<'_>) -> Result<Value> {
-    let shares: serde_json::Map<String, Value> =
-        page.effect.shares().into_iter().map(|(cause, share)| (cause.to_string(), json!(share))).collect();
+    let shares: serde_json::Map<String, Value> = page
+        .effect
+        .variance_shares()
+        .into_iter()
+        .map(|(cause, share)| (cause.to_string(), json!(share)))
+        .collect();
     Ok(json!({
         "identification": check::record(page.found),
         "says": page.answer(),
@@ -154,7 +158,7 @@ pub fn words(page: &EffectPage<'_>) -> Result<String> {
     if n > count {
         text += &format!("… ({n} rows in all; -o effect.csv writes them)\n");
     }
-    let shares = page.effect.shares();
+    let shares = page.effect.variance_shares();
     let shares: Vec<String> =
         shares.iter().map(|(cause, share)| format!("{cause} {:.0} %", 100.0 * share)).collect();
     Ok(format!("{text}\nthe variance is due to: {}\n", shares.join(", ")))

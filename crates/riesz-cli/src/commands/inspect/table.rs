@@ -60,8 +60,8 @@ fn short(value: f64) -> String {
 }
 
 impl TableContents {
-    /// Reads a whole table; `reopen` opens it again, if that is possible. A column that cannot be read, such as one of
-    /// lists, does not hide the others.
+    /// Reads a whole table; `reopen` opens it again, if that is possible. A column that cannot be read, such
+    /// as one of lists, does not hide the others.
     pub fn read(rows: OpenTable, reopen: Option<&dyn Fn() -> Result<OpenTable>>) -> Result<Self> {
         let (header, format) = (rows.header().to_vec(), rows.format);
         let columns = match (Columns::read(rows, &header), reopen) {
@@ -75,8 +75,8 @@ impl TableContents {
         Ok(Self { file: columns.name.clone(), format, rows: columns.rows(), columns: each })
     }
 
-    /// Reads the columns one by one, and shows those that cannot be read as refused. `failure` is the error of reading all
-    /// at once.
+    /// Reads the columns one by one, and shows those that cannot be read as refused. `failure` is the error
+    /// of reading all at once.
     fn read_each(
         header: &[String],
         format: &'static str,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ValueEnum, ValueHint};
 use riesz::Matrix;
 use riesz::preference::Duels;
-use riesz::preference::clusters::{Clusterer, Count, Method, adjusted_rand};
+use riesz::preference::clusters::{ClusterCount, Clusterer, ClusteringMethod, adjusted_rand};
 use riesz_report::{PlotOptions, render_preference_matrix};
 
 use super::fit::{Learn, Model, described, duels};
@@ -94,22 +94,22 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     described(&items.names, &duels, false, &console);
     let mut clusterer =
         Clusterer::new(args.learn.process(Model::Nested, &items.table, global.seed)?, args.most);
-    let Method::Mixture { starts, .. } = clusterer.method else {
+    let ClusteringMethod::Mixture { starts, .. } = clusterer.method else {
         return Err(Failure::input("the mixture is the default"));
     };
     clusterer.method = match args.method {
-        Way::Mixture => Method::Mixture { covariates: !args.no_covariates, starts },
-        Way::Spectral => Method::Spectral,
-        Way::Generalised => Method::Generalised,
-        Way::Comparisons => Method::Comparisons,
-        Way::Abstaining => Method::Abstaining { threshold: 0.1 },
-        Way::Covariates => Method::Covariates,
+        Way::Mixture => ClusteringMethod::Mixture { covariates: !args.no_covariates, starts },
+        Way::Spectral => ClusteringMethod::Spectral,
+        Way::Generalised => ClusteringMethod::Generalised,
+        Way::Comparisons => ClusteringMethod::Comparisons,
+        Way::Abstaining => ClusteringMethod::Abstaining { threshold: 0.1 },
+        Way::Covariates => ClusteringMethod::Covariates,
     };
     if args.no_covariates && args.method != Way::Mixture {
         return Err(Failure::input("--no-covariates is a setting of --method mixture: leave it out"));
     }
     match args.clusters {
-        Some(count) => clusterer.count = Count::Fixed(count),
+        Some(count) => clusterer.count = ClusterCount::Fixed(count),
         None if args.method == Way::Mixture => {}
         None => {
             let why = "this method does not say how many clusters there are: give --clusters N, or take \

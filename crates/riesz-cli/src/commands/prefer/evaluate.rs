@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ValueEnum, ValueHint};
-use riesz::preference::{AbilityRidge, BradleyTerry, Pair, Scores, Split, split};
+use riesz::preference::{AbilityRidge, BradleyTerry, Pair, ProbabilityScores, Split, split};
 use riesz::{ColumnKind, Link, Prediction};
 
 use super::fit::{Further, Learn, Model, described, duels};
@@ -145,7 +145,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Marks::None if args.split == Apart::Items => (Split::Items, args.repeats),
         Marks::None => (Split::Pairs, args.repeats),
     };
-    let mut found: Vec<Vec<Scores>> = vec![Vec::new(); models.len()];
+    let mut found: Vec<Vec<ProbabilityScores>> = vec![Vec::new(); models.len()];
     let progress = console.progress("evaluating");
     for repeat in 0..repeats {
         let seed = global.seed.wrapping_add(repeat as u64);
@@ -171,12 +171,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
                 Compared::Generalised => by_model(args, Model::Generalised, (&items, &train, &tested), seed)?,
                 Compared::Linear => by_model(args, Model::Linear, (&items, &train, &tested), seed)?,
             };
-            scores.push(Scores::of(&each(&chance), &each(&ended)));
+            scores.push(ProbabilityScores::of(&each(&chance), &each(&ended)));
         }
     }
     drop(progress);
-    let of = |read: fn(&Scores) -> f64, spread: bool| {
-        let own = |scores: &Vec<Scores>| {
+    let of = |read: fn(&ProbabilityScores) -> f64, spread: bool| {
+        let own = |scores: &Vec<ProbabilityScores>| {
             let all: Vec<f64> = scores.iter().map(read).collect();
             // From the first on, so that what is always the same has no spread.
             let mean = all.iter().map(|v| v - all[0]).sum::<f64>() / all.len() as f64;
@@ -188,7 +188,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut names = vec!["model".to_string()];
     let mut cells = vec![Cells::Texts(models.iter().map(|m| named(*m)).collect())];
     for (name, read) in [
-        ("accuracy", (|s| s.accuracy) as fn(&Scores) -> f64),
+        ("accuracy", (|s| s.accuracy) as fn(&ProbabilityScores) -> f64),
         ("auc", |s| s.auc),
         ("log_loss", |s| s.log_loss),
     ] {
@@ -270,7 +270,7 @@ fn by_model(
     let found = Prediction::of(&fit.model, fit.covariance.as_ref(), &rows)?;
     let Some(chances) = found.probabilities else {
         // Through landmarks files know no posterior, and ties at its mean alone.
-        let Link::LatentTies { margin } = fit.model.link else {
+        let Link::LatentRaoKupper { margin } = fit.model.link else {
             return Err(Failure::input("the model has no probabilities"));
         };
         let logistic = |g: f64| 1.0 / (1.0 + (-g).exp());

@@ -8,8 +8,8 @@ use clap::{ValueEnum, ValueHint};
 use riesz::embedding::{Conditioning, Ridge};
 use riesz::explanation::{Exactness, Fact};
 use riesz::linalg::Sparse;
-use riesz::preference::{DuelGame, DuelQuestion, Odds, Sides, differences, explain};
-use riesz::{Background, Explanation, Index};
+use riesz::preference::{DuelGame, DuelLogOdds, DuelQuestion, LeftRightColumns, differences, explain};
+use riesz::{Background, Explanation, ValueIndex};
 
 use super::predict::{Against, Asked, Meeting, Seen, at_nobodys, rows_in};
 use crate::args::{Format, Global};
@@ -247,13 +247,13 @@ fn question(
             DuelGame::Matches(rows_in(&saved.model, items, &pairs, &met)?)
         }
     };
-    let columns = Sides::of(saved.model.columns())?.items(saved.model.columns());
+    let columns = LeftRightColumns::of(saved.model.columns())?.items(saved.model.columns());
     let groups = args.groups.as_deref().map(|text| read_groups(text, &columns)).transpose()?;
     let named = |own: &riesz::table::Player| {
         (own.name.clone(), own.columns.iter().map(|&j| columns[j].name.clone()).collect())
     };
     let groups = groups.map_or(Vec::new(), |groups| groups.players().iter().map(named).collect());
-    let index: Index = args.index.parse()?;
+    let index: ValueIndex = args.index.parse()?;
     let (covariance, permutations) = (args.covariance, args.permutations);
     Ok((DuelQuestion { groups, index, covariance, permutations, seed, ..DuelQuestion::new(game) }, facts))
 }
@@ -269,7 +269,7 @@ fn written(found: Explanation, path: Option<&Path>, format: Format) -> Result<()
 }
 
 /// One duel in words: who wins, how sure that is, and why, the strongest first.
-fn words(found: &Explanation, odds: &Odds, of_items: bool) -> String {
+fn words(found: &Explanation, odds: &DuelLogOdds, of_items: bool) -> String {
     let duel = &found.duels.iter().flatten().next();
     let who = duel.map_or_else(String::new, |duel| match duel.words() {
         Some(words) => printable(&words),
@@ -293,7 +293,7 @@ fn words(found: &Explanation, odds: &Odds, of_items: bool) -> String {
 }
 
 /// An item against others in words: means over them, and how much each property counts in a duel, either way.
-fn average(found: &Explanation, odds: &Odds) -> String {
+fn average(found: &Explanation, odds: &DuelLogOdds) -> String {
     let (n, sets) = (found.rows() as f64, found.sets());
     let mean = |all: &[f64]| all.iter().sum::<f64>() / n;
     let left = found.duels.iter().flatten().next().map_or_else(String::new, |duel| printable(&duel.left));
@@ -313,7 +313,7 @@ fn average(found: &Explanation, odds: &Odds) -> String {
 }
 
 /// What values add up to, in words.
-fn quantity(odds: &Odds) -> String {
+fn quantity(odds: &DuelLogOdds) -> String {
     match odds.margin {
         0.0 => "log odds".into(),
         margin => format!("advantage (log odds of a win are less by the margin of ties {margin:.3})"),

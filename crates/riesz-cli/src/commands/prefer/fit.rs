@@ -6,12 +6,12 @@ use clap::{ValueEnum, ValueHint};
 use riesz::error::listed;
 use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
-use riesz::kernel::{KernelExpression, Units};
+use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::preference::{
-    AbilityRidge, Bags, BradleyTerry, ContextKernel, Duels, HOME, ID, LandmarkProcess, PreferenceProcess,
-    Sides, entrants,
+    AbilityRidge, BradleyTerry, ContextKernel, Duels, HOME, ID, ItemBags, LandmarkProcess, LeftRightColumns,
+    PreferenceProcess, prepare_entries,
 };
-use riesz::{Covariance, Expansion, Groups, Kernel, Table};
+use riesz::{Kernel, KernelExpansion, Players, PosteriorCovariance, Table};
 
 use crate::args::{Global, TableArgs};
 use crate::commands::fit::written;
@@ -182,7 +182,7 @@ pub struct Arranged {
     /// The items, twice where they were at home and away.
     pub items: Table,
     /// Whose members they are, if duels are between bags.
-    pub bags: Option<Bags>,
+    pub bags: Option<ItemBags>,
     /// The duels.
     pub duels: Duels,
     /// The model before it is fitted.
@@ -195,9 +195,9 @@ pub struct Arranged {
 /// A fitted model of duels.
 pub struct Fitted {
     /// Over wide rows.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// How sure it is.
-    pub covariance: Option<Covariance>,
+    pub covariance: Option<PosteriorCovariance>,
     /// What to look at.
     pub warnings: Vec<String>,
 }
@@ -243,17 +243,21 @@ impl Learn {
         if items.width() == 0 {
             // Of names alone there is nothing but abilities.
             let mut process = PreferenceProcess::new(Kernel::constant(1.0));
-            (process.prior.utility, process.prior.generalised) = (0.0, 0.0);
+            (process.prior.utility_variance, process.prior.generalised_variance) = (0.0, 0.0);
             (process.tune, process.restarts, process.seed) = (!self.no_tuning, self.restarts, seed);
             return Ok(process);
         }
-        let units = if self.no_standardise { Units::raw(items.width()) } else { Units::standardised(items) };
+        let units = if self.no_standardise {
+            ColumnScaling::raw(items.width())
+        } else {
+            ColumnScaling::standardised(items)
+        };
         let kernel = KernelExpression::parse(&self.kernel)?.resolve(items, &units)?;
         let mut process = PreferenceProcess::new(kernel);
         match model {
             Model::Nested | Model::Linear => {}
-            Model::Utility => process.prior.generalised = 0.0,
-            Model::Generalised => process.prior.utility = 0.0,
+            Model::Utility => process.prior.generalised_variance = 0.0,
+            Model::Generalised => process.prior.utility_variance = 0.0,
         }
         (process.tune, process.restarts, process.seed) = (!self.no_tuning, self.restarts, seed);
         Ok(process)
@@ -286,8 +290,9 @@ impl Learn {
         }
         let mut process = self.process(model, &items.table, seed)?;
         let names = (effects.ability || alone).then_some(&items.names.ids[..]);
-        let own = entrants(&items.table, (&met.left, &met.right), met.ended()?, met.home.as_deref(), names)?;
-        process.prior.alone = own.alone;
+        let own =
+            prepare_entries(&items.table, (&met.left, &met.right), met.ended()?, met.home.as_deref(), names)?;
+        process.prior.extra_utility_kernel = own.alone;
         let duels = self.duels_in(&mut process, effects, own.table.rows(), (&own.left, &own.right), met)?;
         let plain = met.home.is_none() && met.contexts.is_none() && effects.ties == Ties::Half;
         let abilities = match alone && plain {
@@ -340,8 +345,8 @@ impl Learn {
         let duels = match &met.contexts {
             None => Duels::new(count, left, right, outcome, weight)?,
             Some(contexts) => {
-                let kernel =
-                    KernelExpression::parse("rbf(ard)")?.resolve(contexts, &Units::standardised(contexts))?;
+                let kernel = KernelExpression::parse("rbf(ard)")?
+                    .resolve(contexts, &ColumnScaling::standardised(contexts))?;
                 process.prior.contexts = Some(ContextKernel { kernel, shared: 0.5 });
                 Duels::in_contexts(count, left, right, outcome, weight, contexts)?
             }
@@ -370,7 +375,10 @@ impl Further {
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
         }
         if model == Model::Linear {
-            if process.prior.alone.is_some() || process.prior.contexts.is_some() || process.margin.is_some() {
+            if process.prior.extra_utility_kernel.is_some()
+                || process.prior.contexts.is_some()
+                || process.margin.is_some()
+            {
                 let why = "--model linear knows nothing of --home, --ability, --contexts, --users and \
                            --ties model: leave them out, or take another model";
                 return Err(Failure::input(why));
@@ -379,7 +387,7 @@ impl Further {
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
         }
         // Abilities alone are known through no others.
-        let related = process.prior.utility + process.prior.generalised > 0.0;
+        let related = process.prior.utility_variance + process.prior.generalised_variance > 0.0;
         let most =
             self.most_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
         if let Some(landmarks) = most {
@@ -504,7 +512,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let (source, count, arranged) = read(args, global.seed, &console)?;
     let prior = &arranged.process.prior;
-    let alone = prior.utility + prior.generalised == 0.0;
+    let alone = prior.utility_variance + prior.generalised_variance == 0.0;
     if let Some(most) = args.further.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
         && args.further.landmarks.is_none()
         && arranged.bags.is_none()
@@ -523,18 +531,20 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let fit = watched(&console, &message, &done, || args.further.fit(args.model, arranged))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
-    model.card.push(Fact::new("data", source));
-    model.card.push(Fact::new("items", count));
+    model.model_card.push(Fact::new("data", source));
+    model.model_card.push(Fact::new("items", count));
     if !alone {
-        model.card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
-        model.card.push(Fact::new("kernel expression", &args.learn.kernel));
+        model
+            .model_card
+            .push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
+        model.model_card.push(Fact::new("kernel expression", &args.learn.kernel));
     }
-    model.card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
-    let sides = Sides::of(model.columns())?;
+    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    let sides = LeftRightColumns::of(model.columns())?;
     let both =
         |c: &riesz::Column| (c.name.clone(), vec![format!("left_{}", c.name), format!("right_{}", c.name)]);
     let players: Vec<(String, Vec<String>)> = sides.items(model.columns()).iter().map(both).collect();
-    let groups = Some(Groups::named(model.columns(), &players)?);
+    let groups = Some(Players::named(model.columns(), &players)?);
     let summary = model.facts();
     let covariance = fit.covariance.filter(|_| !args.no_posterior);
     written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)

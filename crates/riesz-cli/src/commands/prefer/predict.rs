@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
-use riesz::explanation::Chance;
+use riesz::explanation::WinProbability;
 use riesz::format::model::SavedModel;
 use riesz::linalg::Sparse;
-use riesz::preference::{HOME, Home, ID, Odds, Pair, Sides, UNSEEN_RIGHT, wide_rows_in};
-use riesz::table::{UNSEEN, level_of_text};
-use riesz::{Column, ColumnKind, Expansion, Table};
+use riesz::preference::{
+    DuelLogOdds, HOME, HomeSide, ID, LeftRightColumns, Pair, UNSEEN_RIGHT, wide_rows_in,
+};
+use riesz::table::{UNKNOWN_LEVEL, level_of_text};
+use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
@@ -126,11 +128,11 @@ pub struct Meeting {
 
 impl Meeting {
     /// Who is likely to win.
-    pub fn odds(&self) -> Result<Odds> {
+    pub fn odds(&self) -> Result<DuelLogOdds> {
         let (model, covariance) = (&self.saved.model, self.saved.covariance.as_ref());
         Ok(match &self.sums {
-            Some(sums) => Odds::of_sums(model, covariance, &self.rows, sums)?,
-            None => Odds::of(model, covariance, &self.rows)?,
+            Some(sums) => DuelLogOdds::of_sums(model, covariance, &self.rows, sums)?,
+            None => DuelLogOdds::of(model, covariance, &self.rows)?,
         })
     }
 }
@@ -146,7 +148,7 @@ impl Asked {
     ) -> Result<Meeting> {
         let saved = self.cells.admit(read_model(&self.model, None, &FeatureArgs::default())?)?;
         let about = |e| Failure::from(e).about(&self.model.display().to_string());
-        let sides = Sides::of(saved.model.columns()).map_err(about)?;
+        let sides = LeftRightColumns::of(saved.model.columns()).map_err(about)?;
         let (items, duels) = self.items_and_duels(&saved, &sides)?;
         let teams = self.bags.read(&items, &self.table)?;
         let names = teams.as_ref().map_or(&items.names, |teams| &teams.names);
@@ -186,7 +188,7 @@ impl Asked {
             }
             Some(teams) => {
                 let (rows, sums) = teams.bags.duels(&items.table, &pairs, met.contexts.as_ref())?;
-                (rows.conform(saved.model.columns())?, Some(sums))
+                (rows.align_to(saved.model.columns())?, Some(sums))
             }
         };
         Ok(Meeting { outcome: met.outcome, saved, items, left, right, rows, sums })
@@ -200,7 +202,11 @@ impl Asked {
 
     /// The items in the model's columns, and the table of duels if one is given. A model that knows nothing
     /// but names takes a single table for that of duels.
-    fn items_and_duels(&self, saved: &SavedModel, sides: &Sides) -> Result<(Items, Option<&PathBuf>)> {
+    fn items_and_duels(
+        &self,
+        saved: &SavedModel,
+        sides: &LeftRightColumns,
+    ) -> Result<(Items, Option<&PathBuf>)> {
         let Some(known) = known_names(&saved.model, sides) else {
             let Some(path) = &self.items else {
                 return Err(Failure::input("give the table of items, with the columns that the model knows"));
@@ -239,9 +245,9 @@ impl Asked {
     fn named(&self, left: usize, right: Vec<usize>, around: &[Column]) -> Result<Met> {
         let count = right.len();
         let home = match self.at_home.as_deref() {
-            None | Some("none") => Home::Nobody,
-            Some("left") => Home::Left,
-            Some("right") => Home::Right,
+            None | Some("none") => HomeSide::Nobody,
+            Some("left") => HomeSide::Left,
+            Some("right") => HomeSide::Right,
             Some(other) => {
                 return Err(Failure::input(format!("--at-home {other}: left, right or none")));
             }
@@ -266,7 +272,7 @@ impl Asked {
                 ColumnKind::Categorical { levels } => {
                     // A column of users has a level for those whom the model has not met.
                     level_of_text(levels, value)
-                        .or_else(|| level_of_text(levels, UNSEEN))
+                        .or_else(|| level_of_text(levels, UNKNOWN_LEVEL))
                         .map(|code| code as f64)
                 }
             };
@@ -301,9 +307,10 @@ fn nothing() -> Result<Table> {
 }
 
 /// The names that a model was fitted to, if it knows items by nothing else.
-fn known_names(model: &Expansion, sides: &Sides) -> Option<Vec<String>> {
+fn known_names(model: &KernelExpansion, sides: &LeftRightColumns) -> Option<Vec<String>> {
     let columns = sides.items(model.columns());
-    let of_abilities = model.card.iter().any(|fact| fact.name == "model" && fact.value == "Bradley-Terry");
+    let of_abilities =
+        model.model_card.iter().any(|fact| fact.name == "model" && fact.value == "Bradley-Terry");
     let names = columns.iter().find_map(|c| match &c.kind {
         ColumnKind::Categorical { levels }
             if (c.name == ITEM && of_abilities) || (c.name == ID && is_open(levels)) =>
@@ -317,7 +324,7 @@ fn known_names(model: &Expansion, sides: &Sides) -> Option<Vec<String>> {
 
 /// Whether a level is one of items that a model has not met.
 fn is_stranger(level: &str) -> bool {
-    level == UNSEEN || level == UNSEEN_RIGHT
+    level == UNKNOWN_LEVEL || level == UNSEEN_RIGHT
 }
 
 /// Whether levels are those of items' names, to which strangers belong.
@@ -337,8 +344,8 @@ fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usi
 
 /// Whether the model has columns of who is at home, or of who an item is, that these items do not bring
 /// along.
-fn has_entrants(model: &Expansion, items: &Items) -> Result<bool> {
-    let known = Sides::of(model.columns())?.items(model.columns());
+fn has_entrants(model: &KernelExpansion, items: &Items) -> Result<bool> {
+    let known = LeftRightColumns::of(model.columns())?.items(model.columns());
     Ok([HOME, ID]
         .iter()
         .any(|own| known.iter().any(|c| c.name == *own) && items.table.index_of(own).is_err()))
@@ -346,13 +353,13 @@ fn has_entrants(model: &Expansion, items: &Items) -> Result<bool> {
 
 /// Items as a model's columns have them: at nobody's home and without an ability of their own, if it knows of
 /// these.
-pub fn at_nobodys(model: &Expansion, items: &Table) -> Result<Table> {
-    let known = Sides::of(model.columns())?.items(model.columns());
+pub fn at_nobodys(model: &KernelExpansion, items: &Table) -> Result<Table> {
+    let known = LeftRightColumns::of(model.columns())?.items(model.columns());
     let (mut columns, mut values) = (items.columns().to_vec(), items.column_major().to_vec());
     for column in known.into_iter().filter(|c| items.index_of(&c.name).is_err()) {
         let nobody = match &column.kind {
             ColumnKind::Numeric => 0.0,
-            ColumnKind::Categorical { levels } => code_of(levels, UNSEEN),
+            ColumnKind::Categorical { levels } => code_of(levels, UNKNOWN_LEVEL),
         };
         values.extend(std::iter::repeat_n(nobody, items.rows()));
         columns.push(column);
@@ -366,8 +373,8 @@ fn code_of(levels: &[String], level: &str) -> f64 {
 }
 
 /// Duels between items as wide rows of a model that may know of homes, names and contexts.
-pub fn rows_in(model: &Expansion, items: &Items, pairs: &[Pair], met: &Met) -> Result<Table> {
-    let known = Sides::of(model.columns())?.items(model.columns());
+pub fn rows_in(model: &KernelExpansion, items: &Items, pairs: &[Pair], met: &Met) -> Result<Table> {
+    let known = LeftRightColumns::of(model.columns())?.items(model.columns());
     let table = &items.table;
     let own = |name: &str| known.iter().find(|c| c.name == name && table.index_of(name).is_err());
     let (home, id) = (own(HOME), own(ID));
@@ -378,8 +385,9 @@ pub fn rows_in(model: &Expansion, items: &Items, pairs: &[Pair], met: &Met) -> R
         return Ok(wide_rows_in(table, pairs, met.contexts.as_ref())?);
     }
     // Each as it takes part in each duel: the left one, then the right one.
-    let sides =
-        || pairs.iter().enumerate().flat_map(|(i, &(l, r))| [(i, l, Home::Left), (i, r, Home::Right)]);
+    let sides = || {
+        pairs.iter().enumerate().flat_map(|(i, &(l, r))| [(i, l, HomeSide::Left), (i, r, HomeSide::Right)])
+    };
     let places: Vec<usize> = sides().map(|(_, item, _)| item).collect();
     let taking = table.select_rows(&places);
     let (mut columns, mut values) = (taking.columns().to_vec(), taking.column_major().to_vec());
@@ -394,8 +402,8 @@ pub fn rows_in(model: &Expansion, items: &Items, pairs: &[Pair], met: &Met) -> R
         };
         // Whom the model does not know is a stranger, another one on either side.
         let known: HashMap<&String, usize> = levels.iter().zip(0..).collect();
-        let stranger = |side| if side == Home::Left { UNSEEN } else { UNSEEN_RIGHT };
-        let code = |(_, item, side): (usize, usize, Home)| {
+        let stranger = |side| if side == HomeSide::Left { UNKNOWN_LEVEL } else { UNSEEN_RIGHT };
+        let code = |(_, item, side): (usize, usize, HomeSide)| {
             known.get(&items.names.ids[item]).map_or_else(|| code_of(levels, stranger(side)), |&at| at as f64)
         };
         values.extend(sides().map(code));
@@ -408,8 +416,8 @@ pub fn rows_in(model: &Expansion, items: &Items, pairs: &[Pair], met: &Met) -> R
 
 /// The left items of a model's support points, by which cells are typed; whether they are at home, and who
 /// they are, is no column of theirs.
-fn item_points(saved: &SavedModel, sides: &Sides) -> Result<Table> {
-    let points = &saved.model.points;
+fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
+    let points = &saved.model.support_points;
     let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if is_open(levels));
     let own = sides.left.iter().zip(sides.items(points.columns()));
     let (places, columns): (Vec<&usize>, Vec<Column>) =
@@ -435,8 +443,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         columns.push(("advantage", Cells::Numbers(odds.mean.clone())));
     }
     if let (Some(sd), Some(probability)) = (&odds.sd, &odds.probability) {
-        let each = |of: fn(Chance) -> f64| {
-            Cells::Numbers((0..count).map(|i| odds.chance(i).map_or(f64::NAN, of)).collect())
+        let each = |of: fn(WinProbability) -> f64| {
+            Cells::Numbers((0..count).map(|i| odds.win_probability(i).map_or(f64::NAN, of)).collect())
         };
         columns.extend([
             ("log_odds_std", Cells::Numbers(sd.clone())),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::ValueHint;
-use riesz::preference::{AbilityRidge, BradleyTerry, Evidence, ID, Rankability, Ranking, SpecR};
+use riesz::preference::{AbilityRidge, BradleyTerry, ID, ModelEvidence, Rankability, RankingRequest, SpecR};
 use riesz::{Column, Table};
 use riesz_report::{PlotOptions, render_ladder};
 
@@ -61,7 +61,8 @@ pub struct Args {
 /// Fits a model, says whether there is a ranking, and draws from its posterior.
 fn ranked(args: &Args, items: &Items, met: &Met, seed: u64, console: &Console) -> Result<Rankability> {
     let arranged = args.learn.arranged(Model::Nested, &args.effects, items, met, seed)?;
-    let ranking = Ranking { draws: args.draws, triangles: args.circles, seed, ..Ranking::default() };
+    let ranking =
+        RankingRequest { draws: args.draws, triangles: args.circles, seed, ..RankingRequest::default() };
     let drawn = ranking.progress.clone();
     if let Some((names, duels)) = &arranged.abilities {
         let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(names, duels)?;
@@ -73,10 +74,10 @@ fn ranked(args: &Args, items: &Items, met: &Met, seed: u64, console: &Console) -
     let done = process.progress.clone();
     let fit = watched(console, "fitting", &done, || process.fit(&table, &duels))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
-    if process.prior.utility > 0.0 {
+    if process.prior.utility_variance > 0.0 {
         let nested = fit.log_marginal_likelihood;
         let evidence = watched(console, "comparing models", &done, || {
-            Evidence::beside(nested, &process, &table, &duels)
+            ModelEvidence::beside(nested, &process, &table, &duels)
         })?;
         let found =
             if evidence.cycles() < 1.0 { "a ranking explains these duels" } else { "there are cycles" };
@@ -87,7 +88,7 @@ fn ranked(args: &Args, items: &Items, met: &Met, seed: u64, console: &Console) -
     }
     let flow = fit.flow(&at_nobodys_home(items, table.columns())?)?;
     let ranks = watched(console, "drawing", &drawn, || ranking.of(&flow))?;
-    if process.prior.utility > 0.0 {
+    if process.prior.utility_variance > 0.0 {
         let (low, middle, high) = ranks.cyclic_share_interval;
         console.note(format!(
             "cyclic share {:.4} of the posterior mean; of draws {middle:.3} ({low:.3} to {high:.3})",

@@ -1,17 +1,17 @@
 //! A coalition's value from the weights of the reference rows, and a bound on its error.
 
 use super::ObservationalGame;
-use crate::expansion::Expansion;
 use crate::kernel::Columns;
-use crate::kernel::rounding::{Reach, TINY};
+use crate::kernel::rounding_bounds::{ColumnRanges, TINY};
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::dot;
 use crate::table::Table;
 
 /// What is known of the weights of the reference rows at one row, in the coordinates of the system that they
 /// solve.
-pub(super) struct WeightsAt {
+pub(super) struct WeightVector {
     /// A bound on the length of their error, in those coordinates.
-    pub(super) off: f64,
+    pub(super) rounding_error: f64,
     /// The sum of their sizes.
     pub(super) total: f64,
     /// A bound on the sum of their sizes, reference row by reference row.
@@ -24,7 +24,7 @@ pub(super) struct WeightsAt {
 
 /// What the model would say with the absent players of each reference row, less the intercept, for one row
 /// and output.
-pub(super) struct AveragedAt {
+pub(super) struct AbsentAverages {
     /// Its product with the weights.
     pub(super) product: f64,
     /// Its length, in the coordinates of the system.
@@ -35,20 +35,20 @@ pub(super) struct AveragedAt {
 
 /// The value of a coalition, and a bound on its error, for output `o`. `terms` roundings are behind each
 /// number, besides those of kernels.
-pub(super) fn by_factors(
+pub(super) fn value_by_factors(
     game: &ObservationalGame<'_>,
-    rounds: &Rounds,
+    rounds: &KernelRounding,
     o: usize,
-    weights: &WeightsAt,
-    averaged: &AveragedAt,
+    weights: &WeightVector,
+    averaged: &AbsentAverages,
     terms: f64,
 ) -> (f64, f64) {
     let u = f64::EPSILON / 2.0;
     let (intercept, base) = (game.model.intercept[o], game.base[o]);
     let center = game.centre(o) - intercept;
     let value = intercept + averaged.product + center * weights.missing;
-    let solving = weights.off * (averaged.length + center.abs() * weights.ones);
-    let summing = rounds.off(o, averaged.size, terms) * weights.largest
+    let solving = weights.rounding_error * (averaged.length + center.abs() * weights.ones);
+    let summing = rounds.rounding_error(o, averaged.size, terms) * weights.largest
         + terms * u * center.abs() * (1.0 + weights.total);
     (value, solving + summing + 8.0 * u * (intercept.abs() + base.abs()))
 }
@@ -56,7 +56,7 @@ pub(super) fn by_factors(
 /// The value of a coalition, and a bound on its error, for output `o` of a kernel without factors: the
 /// product of a right side of length `right` with a solution of length `length`, of `size` numbers, that is
 /// off by at most `solving`.
-pub(super) fn by_outputs(
+pub(super) fn value_by_outputs(
     game: &ObservationalGame<'_>,
     o: usize,
     product: f64,
@@ -71,7 +71,7 @@ pub(super) fn by_outputs(
 }
 
 /// How a model's kernel is rounded between some rows.
-pub(super) struct Rounds {
+pub(super) struct KernelRounding {
     units: f64,
     per_log: f64,
     /// Whether no factor is larger than 1: what a term is off is relative to itself, and grows with its
@@ -81,14 +81,14 @@ pub(super) struct Rounds {
     coef: Vec<f64>,
 }
 
-impl Rounds {
+impl KernelRounding {
     /// Between support points and these rows.
-    pub(super) fn new(model: &Expansion, tables: &[&Table]) -> Self {
-        let (width, points) = (model.columns().len(), &model.points);
-        let own = Reach::of(Columns::of(points, 0), width);
-        let mut reach = Reach { u: own.clone(), v: own };
+    pub(super) fn new(model: &KernelExpansion, tables: &[&Table]) -> Self {
+        let (width, points) = (model.columns().len(), &model.support_points);
+        let own = ColumnRanges::of(Columns::of(points, 0), width);
+        let mut reach = ColumnRanges { u: own.clone(), v: own };
         for table in tables {
-            for (a, b) in reach.v.iter_mut().zip(Reach::of(Columns::of(table, 0), width)) {
+            for (a, b) in reach.v.iter_mut().zip(ColumnRanges::of(Columns::of(table, 0), width)) {
                 *a = [a[0].min(b[0]), a[1].max(b[1])];
             }
         }
@@ -111,7 +111,7 @@ impl Rounds {
     /// What rounding can do to a sum over the support points, for output `o`, of terms whose sizes sum up to
     /// `size`, with so many roundings more. As `z ln(1/z)` is concave, the terms' logarithms matter no more
     /// than that of what they are on average.
-    pub(super) fn off(&self, o: usize, size: f64, more: f64) -> f64 {
+    pub(super) fn rounding_error(&self, o: usize, size: f64, more: f64) -> f64 {
         let far = if self.bounded && size > 0.0 { (self.coef[o] / size).ln().max(0.0) } else { 0.0 };
         let units = self.units + more + self.per_log * (far + 0.368);
         f64::EPSILON / 2.0 * units * size + TINY * self.coef[o]

@@ -16,13 +16,15 @@
 
 use rayon::prelude::*;
 
-use super::{Averaged, ObservationalGame, Product, by_row};
-use crate::attribution::coalitions::{Coalition, definition_weight};
-use crate::attribution::mixtures::{MOST_PLAYERS, Mixtures, Pairs, Places, add_counted, joint};
+use super::{ObservationalGame, Product, ValueRule, map_kernel_rows};
+use crate::attribution::coalition_covariance::{
+    MOST_PLAYERS, MixedKernels, PairIndex, RowPairs, add_counted, player_covariance,
+};
+use crate::attribution::sampled_shapley::{Coalition, definition_weight};
+use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::linalg::{Matrix, Sparse};
-use crate::posterior::{Functionals, kernel_sums, prior_of_sums};
-use crate::stop::check;
+use crate::posterior::{Functionals, cross_covariance_of_sums, prior_covariance_of_sums};
 use crate::table::Table;
 
 /// Numbers that weights and functionals take together at a time.
@@ -33,7 +35,7 @@ const PARTS: usize = 32;
 
 /// What there is at some rows: for each coalition, by its players' bits, the weights of the reference rows,
 /// rows × reference; and for each row what each coalition counts in the values of players.
-struct Weighed {
+struct CoalitionWeightTable {
     weights: Vec<Matrix>,
     counts: Vec<Vec<Vec<f64>>>,
 }
@@ -60,35 +62,35 @@ impl ObservationalGame<'_> {
 
     /// How many rows to ask for at a time.
     pub(crate) fn rows_with_covariances(&self) -> usize {
-        let each = self.means.learnt().rows.rows() + self.model.points.rows();
+        let each = self.means.learnt().rows.rows() + self.model.support_points.rows();
         (NUMBERS / (each << self.groups.players().len())).clamp(1, 64)
     }
 
     /// The values of all players in all rows as functionals of f, player after player in each row. The prior
     /// covariance is that of all of them, or of those of each row alone (0 between rows), or none at all.
     /// Cost 3^players · reference² for each pair of rows, and 2^players times what weights cost.
-    pub(crate) fn posterior_functionals(&self, rows: &Table, prior: Pairs) -> Result<Functionals> {
+    pub(crate) fn posterior_functionals(&self, rows: &Table, prior: RowPairs) -> Result<Functionals> {
         self.check_covariances()?;
-        let data = rows.conform(self.model.columns())?;
+        let data = rows.align_to(self.model.columns())?;
         let weighed = self.weighed(&data)?;
         match &self.averaged {
-            Averaged::Outputs(..) => self.of_reference_rows(&data, &weighed, prior),
-            Averaged::Factors(products) => {
+            ValueRule::Outputs(..) => self.reference_row_covariance(&data, &weighed, prior),
+            ValueRule::Factors(products) => {
                 let (n, p) = (data.rows(), self.groups.players().len());
-                let columns = self.columns(products, &data)?;
+                let columns = self.functional_columns(products, &data)?;
                 let pairs = prior.of(n);
-                let blocks = self.of_prior(products, &data, &weighed, &pairs)?;
-                let prior = joint(n, p, pairs.into_iter().zip(blocks));
-                Ok(Functionals { columns, prior, constants: vec![0.0; n * p] })
+                let blocks = self.prior_covariance(products, &data, &weighed, &pairs)?;
+                let prior = player_covariance(n, p, pairs.into_iter().zip(blocks));
+                Ok(Functionals { columns, prior_scale: prior, constants: vec![0.0; n * p] })
             }
         }
     }
 
-    fn weighed(&self, data: &Table) -> Result<Weighed> {
+    fn weighed(&self, data: &Table) -> Result<CoalitionWeightTable> {
         let p = self.groups.players().len();
         let all = (1_usize << p) - 1;
         let of = |mask: usize| -> Result<Matrix> {
-            check(&self.stop)?;
+            check_cancelled(&self.stop)?;
             // Everybody is worth f(x), whatever the weights; nobody the mean.
             let present = if mask == all { vec![false; p] } else { coalition(mask, p).present().to_vec() };
             Ok(self.means.uncentred(&present, data, &self.stop)?.matrix.transpose())
@@ -108,16 +110,16 @@ impl ObservationalGame<'_> {
             counts
         });
         let counts = counts.collect();
-        Ok(Weighed { weights, counts })
+        Ok(CoalitionWeightTable { weights, counts })
     }
 
     /// The functionals at support points, points × (rows × players).
-    fn columns(&self, products: &[Product], data: &Table) -> Result<Matrix> {
-        let points = &self.model.points;
+    fn functional_columns(&self, products: &[Product], data: &Table) -> Result<Matrix> {
+        let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
         let mean = |k: &[f64]| self.means.learnt().mean(k);
-        let nobody = by_row(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
-        let everybody = by_row(self.model, data, points, <[f64]>::to_vec, &self.stop)?;
+        let nobody = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
+        let everybody = map_kernel_rows(self.model, data, points, <[f64]>::to_vec, &self.stop)?;
         let valuation = self.valuation(data)?;
         let of = |mask: usize| valuation.functionals(products, &[(coalition(mask, p), 1.0)], &nobody);
         let worth = (1..(1 << p) - 1).into_par_iter().map(of).collect::<Result<Vec<Vec<f64>>>>()?;
@@ -142,11 +144,11 @@ impl ObservationalGame<'_> {
     }
 
     /// The prior covariance of values, players × players, for each pair of rows.
-    fn of_prior(
+    fn prior_covariance(
         &self,
         products: &[Product],
         data: &Table,
-        weighed: &Weighed,
+        weighed: &CoalitionWeightTable,
         pairs: &[(usize, usize)],
     ) -> Result<Vec<Matrix>> {
         let p = self.groups.players().len();
@@ -155,15 +157,15 @@ impl ObservationalGame<'_> {
             return Ok(out);
         }
         for product in products {
-            let factors = Mixtures::new(&product.kernels, (&self.means.learnt().rows, data), None);
+            let factors = MixedKernels::new(&product.kernels, (&self.means.learnt().rows, data), None);
             // A fixed number of parts, each summed in order, whatever the number of threads.
             let part = |from: usize| {
                 let mut sums = vec![Matrix::zeros(p, p); pairs.len()];
                 for union in (from..1 << p).step_by(PARTS) {
-                    check(&self.stop)?;
-                    let (absent, places) = (factors.absent(union), Places::new(union));
+                    check_cancelled(&self.stop)?;
+                    let (absent, places) = (factors.absent(union), PairIndex::new(union));
                     for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
-                        let mut all = vec![0.0; Places::count(union)];
+                        let mut all = vec![0.0; PairIndex::count(union)];
                         let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
                         factors.add(
                             &places,
@@ -190,7 +192,12 @@ impl ObservationalGame<'_> {
     }
 
     /// Where f is taken at the reference rows, and at the row that is explained.
-    fn of_reference_rows(&self, data: &Table, weighed: &Weighed, prior: Pairs) -> Result<Functionals> {
+    fn reference_row_covariance(
+        &self,
+        data: &Table,
+        weighed: &CoalitionWeightTable,
+        prior: RowPairs,
+    ) -> Result<Functionals> {
         let rows = &self.means.learnt().rows;
         let (n, reference, p) = (data.rows(), rows.rows(), self.groups.players().len());
         let all = weighed.weights.len() - 1;
@@ -204,12 +211,12 @@ impl ObservationalGame<'_> {
         let (at, weights) = (rows.stack(data)?, Sparse::from_columns(reference + n, (0..n * p).map(of))?);
         let kernel = &self.model.kernel;
         let joint = match prior {
-            Pairs::None => Matrix::zeros(n * p, n * p),
-            _ => prior_of_sums(kernel, &at, &weights),
+            RowPairs::None => Matrix::zeros(n * p, n * p),
+            _ => prior_covariance_of_sums(kernel, &at, &weights),
         };
-        let columns = kernel_sums(kernel, &self.model.points, &at, &weights);
+        let columns = cross_covariance_of_sums(kernel, &self.model.support_points, &at, &weights);
         // An intercept is part of what everybody and nobody are worth alike.
-        Ok(Functionals { columns, prior: joint, constants: vec![0.0; n * p] })
+        Ok(Functionals { columns, prior_scale: joint, constants: vec![0.0; n * p] })
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::bounds::{AveragedAt, Rounds, WeightsAt, by_factors, by_outputs, norm};
-use super::{Averaged, ObservationalGame, Product, Valuation};
-use crate::attribution::coalitions::Coalition;
-use crate::embedding::{Conditions, FactoredMeans, Products, System, kept, multiply, split};
+use super::bounds::{AbsentAverages, KernelRounding, WeightVector, norm, value_by_factors, value_by_outputs};
+use super::{ObservationalGame, Product, Valuation, ValueRule};
+use crate::attribution::sampled_shapley::Coalition;
+use crate::control;
+use crate::embedding::{ConditioningRows, DirectEmbeddings, Products, System, kept, multiply, split};
 use crate::error::Result;
-use crate::expansion::Expansion;
-use crate::linalg::{dot, sequential};
-use crate::stop;
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::{dot, small_dense};
 use crate::table::Table;
 
 /// Parts in which coalitions are summed up.
@@ -33,8 +33,8 @@ impl AbsentFactors {
     /// `same` says whether the embedding's factors between reference rows are the product's between support
     /// points and reference rows.
     pub(super) fn new(
-        means: &FactoredMeans,
-        model: &Expansion,
+        means: &DirectEmbeddings,
+        model: &KernelExpansion,
         product: &Product,
         same: bool,
         stop: &AtomicBool,
@@ -42,7 +42,7 @@ impl AbsentFactors {
         Ok(match means.grams() {
             Some(_) if same => Self::Own,
             _ if means.exact() && means.learnt.blocks > 1 => {
-                Self::Kept(kept(&product.kernels, &model.points, &means.learnt.rows, stop)?)
+                Self::Kept(kept(&product.kernels, &model.support_points, &means.learnt.rows, stop)?)
             }
             _ => Self::Computed,
         })
@@ -52,10 +52,10 @@ impl AbsentFactors {
 /// Some rows.
 pub(super) struct FactoredRows<'e, 'm> {
     game: &'e ObservationalGame<'m>,
-    means: &'e FactoredMeans,
-    rounds: Rounds,
+    means: &'e DirectEmbeddings,
+    rounds: KernelRounding,
     count: usize,
-    at: Conditions,
+    at: ConditioningRows,
     /// For each product and each player, the factor between support points and rows; `None` if `at` has it.
     present: Vec<Option<Vec<Vec<f64>>>>,
 }
@@ -75,21 +75,21 @@ struct Memory {
 impl<'e, 'm> FactoredRows<'e, 'm> {
     pub(super) fn new(
         game: &'e ObservationalGame<'m>,
-        means: &'e FactoredMeans,
+        means: &'e DirectEmbeddings,
         rows: &Table,
     ) -> Result<Self> {
         let of = |(product, absent): (&Product, &AbsentFactors)| match absent {
             AbsentFactors::Own => Ok(None),
-            _ => kept(&product.kernels, &game.model.points, rows, &game.stop).map(Some),
+            _ => kept(&product.kernels, &game.model.support_points, rows, &game.stop).map(Some),
         };
         let present = match &game.averaged {
-            Averaged::Outputs(..) => Vec::new(),
-            Averaged::Factors(products) => {
+            ValueRule::Outputs(..) => Vec::new(),
+            ValueRule::Factors(products) => {
                 products.iter().zip(&game.absent).map(of).collect::<Result<_>>()?
             }
         };
         let at = means.conditions(rows.clone(), &game.stop)?;
-        let rounds = Rounds::new(game.model, &[&means.learnt.rows, rows]);
+        let rounds = KernelRounding::new(game.model, &[&means.learnt.rows, rows]);
         Ok(Self { game, means, rounds, count: rows.rows(), at, present })
     }
 
@@ -99,7 +99,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let (means, present, stop) = (self.means, coalition.present(), &self.game.stop);
         means.prepare(present, &mut memory.system, stop)?;
         memory.weights.resize(means.size() * self.count, 0.0);
-        means.right(&self.at, present, &memory.system, &mut memory.weights, stop)
+        means.right_hand_side(&self.at, present, &memory.system, &mut memory.weights, stop)
     }
 
     /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at
@@ -114,7 +114,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         out: &mut [f64],
     ) -> Result<()> {
         let (means, stop) = (self.means, &self.game.stop);
-        let n = self.game.model.points.rows();
+        let n = self.game.model.support_points.rows();
         self.factor(coalition, memory)?;
         means.solve(&memory.system, &mut memory.weights, stop)?;
         let mut missing = vec![weight; self.count];
@@ -126,9 +126,9 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 let weights = means.weights(&memory.system, rows.clone(), &memory.weights);
                 self.absent_factors(t, product, coalition.present(), rows.clone(), memory);
                 let (length, rest, averaged) = (rows.len(), &memory.rest, &mut memory.averaged);
-                stop::in_parts(self.count, n * length, stop, |part| {
+                control::for_each_chunk(self.count, n * length, stop, |part| {
                     let weights = &weights[part.start * length..part.end * length];
-                    sequential::add_product(&mut averaged[part.start * n..part.end * n], rest, weights, n);
+                    small_dense::add_product(&mut averaged[part.start * n..part.end * n], rest, weights, n);
                 })?;
                 if t == 0 {
                     let sums = weights.chunks_exact(length).map(|weights| weights.iter().sum::<f64>());
@@ -153,8 +153,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let m = self.game.model.outputs();
         let mut all = (vec![0.0; self.count * m], vec![0.0; self.count * m]);
         match &self.game.averaged {
-            Averaged::Outputs(outputs, _) => self.value_by_outputs(outputs, &right, memory, &mut all)?,
-            Averaged::Factors(products) => {
+            ValueRule::Outputs(outputs, _) => self.value_by_outputs(outputs, &right, memory, &mut all)?,
+            ValueRule::Factors(products) => {
                 self.value_by_factors(products, coalition.present(), &right, memory, &mut all)?;
             }
         }
@@ -181,14 +181,14 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         means.solve(system, &mut solved, &game.stop)?;
         for o in 0..m {
             let solved = &solved[o * size..(o + 1) * size];
-            let off = norm(&game.off[o * reference..(o + 1) * reference]);
+            let off = norm(&game.output_rounding[o * reference..(o + 1) * reference]);
             let length = norm(&projected[o * size..(o + 1) * size]);
             let solving =
                 means.solution_error(system, length, norm(solved), game.units) + off / means.learnt.ridge;
             for (i, weights) in memory.weights.chunks_exact(size).enumerate() {
                 let product = dot(weights, solved);
                 (values[i * m + o], errors[i * m + o]) =
-                    by_outputs(game, o, product, right[i], solving, norm(solved), size);
+                    value_by_outputs(game, o, product, right[i], solving, norm(solved), size);
             }
         }
         Ok(())
@@ -221,15 +221,15 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         // Where the embedding's kernel is 1 at most, a projection is no longer than what it is made of, up to
         // the features' √2.
         let bounded = means.learnt.kernel.factors().is_some();
-        let stretch = if bounded { 1.5 } else { means.stretch(&memory.system).max(1.5) };
-        let terms = game.model.points.rows() as f64 + (size + reference) as f64 + 2.0 * game.units;
+        let stretch = if bounded { 1.5 } else { means.error_amplification(&memory.system).max(1.5) };
+        let terms = game.model.support_points.rows() as f64 + (size + reference) as f64 + 2.0 * game.units;
         for i in 0..self.count {
             let solved = &memory.weights[i * size..(i + 1) * size];
             let length = norm(solved);
             let total: f64 = solved.iter().zip(&ones).map(|(w, one)| (w * one).abs()).sum();
             let units = game.units + means.learnt.kernel.far(game.model.columns().len(), right[i]);
-            let weights = WeightsAt {
-                off: means.solution_error(&memory.system, right[i], length, units),
+            let weights = WeightVector {
+                rounding_error: means.solution_error(&memory.system, right[i], length, units),
                 total,
                 largest: total.max(stretch * length),
                 missing: 1.0 - dot(solved, &ones),
@@ -239,8 +239,14 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 let from = (o * self.count + i) * size;
                 let averaged = &memory.averaged[from..from + size];
                 let (product, length, size) = (dot(averaged, solved), norm(averaged), sizes[i * m + o]);
-                (values[i * m + o], errors[i * m + o]) =
-                    by_factors(game, &self.rounds, o, &weights, &AveragedAt { product, length, size }, terms);
+                (values[i * m + o], errors[i * m + o]) = value_by_factors(
+                    game,
+                    &self.rounds,
+                    o,
+                    &weights,
+                    &AbsentAverages { product, length, size },
+                    terms,
+                );
             }
         }
         Ok(())
@@ -257,7 +263,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         sizes: &mut [f64],
     ) -> Result<()> {
         let (model, means, stop) = (self.game.model, self.means, &self.game.stop);
-        let (n, m) = (model.points.rows(), model.outputs());
+        let (n, m) = (model.support_points.rows(), model.outputs());
         if n == 0 {
             // A model without support points is its intercept.
             return Ok(());
@@ -278,7 +284,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let factors_first = !means.exact() && columns * (n + size) > n * size;
         let mut worth = vec![0.0; if factors_first { size * n } else { 0 }];
         for rows in means.blocks() {
-            stop::check(stop)?;
+            control::check_cancelled(stop)?;
             self.absent_factors(t, product, present, rows.clone(), memory);
             largest = memory.rest.iter().fold(largest, |a: f64, v| a.max(v.abs()));
             let Memory { system, rest, scaled, averaged, .. } = memory;
@@ -286,17 +292,17 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 means.project_rows(system, rows, rest, &mut worth);
                 continue;
             }
-            stop::in_parts(columns, (n + size) * rows.len(), stop, |part| {
+            control::for_each_chunk(columns, (n + size) * rows.len(), stop, |part| {
                 let mut own = vec![0.0; rows.len() * part.len()];
-                sequential::add_transposed_product(&mut own, rest, &scaled[part.start * n..part.end * n], n);
+                small_dense::add_transposed_product(&mut own, rest, &scaled[part.start * n..part.end * n], n);
                 means.project(system, rows.clone(), &own, &mut averaged[part.start * size..part.end * size]);
             })?;
         }
         if factors_first {
             let Memory { scaled, averaged, .. } = memory;
-            stop::in_parts(columns, size * n, stop, |part| {
+            control::for_each_chunk(columns, size * n, stop, |part| {
                 let scaled = &scaled[part.start * n..part.end * n];
-                sequential::add_product(
+                small_dense::add_product(
                     &mut averaged[part.start * size..part.end * size],
                     &worth,
                     scaled,
@@ -320,7 +326,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         rows: Range<usize>,
         memory: &mut Memory,
     ) {
-        let points = &self.game.model.points;
+        let points = &self.game.model.support_points;
         let n = points.rows();
         memory.rest.resize(n * rows.len(), 0.0);
         let kept = match &self.game.absent[t] {
@@ -336,10 +342,10 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
 
     /// Product `t`'s products of present factors, in `present`: support points × rows.
     fn present_factors(&self, t: usize, present: &[bool], memory: &mut Memory) {
-        memory.present.resize(self.game.model.points.rows() * self.count, 0.0);
+        memory.present.resize(self.game.model.support_points.rows() * self.count, 0.0);
         match &self.present[t] {
             // The embedding's factors are the model's, and its reference rows the support points.
-            None => self.at.plain(present, &mut memory.present),
+            None => self.at.kernel_products(present, &mut memory.present),
             Some(own) => multiply(&split(own, present, true), 0..memory.present.len(), &mut memory.present),
         }
     }
@@ -359,7 +365,7 @@ impl Valuation for FactoredRows<'_, '_> {
         coalitions: &[(Coalition, f64)],
         nobody: &[f64],
     ) -> Result<Vec<f64>> {
-        let size = self.game.model.points.rows() * self.count;
+        let size = self.game.model.support_points.rows() * self.count;
         // A fixed number of parts, each summed in order, whatever the number of threads.
         let parts: Vec<Vec<f64>> = coalitions
             .par_chunks(coalitions.len().div_ceil(PARTS).max(1))

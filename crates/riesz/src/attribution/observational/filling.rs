@@ -3,21 +3,23 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::normal::{GivenNormal, Normal};
-use crate::embedding::{ConditionalMeans, Conditions, FactoredMeans, Solver, System};
+use super::normal::{ConditionalNormal, JointNormal};
+use crate::embedding::{
+    ConditionalMeanEmbeddings, ConditioningRows, DirectEmbeddings, EmbeddingSolver, System,
+};
 use crate::error::{Error, Result};
-use crate::game::{Conditional, Game, Reference};
+use crate::game::{ConditionalModel, Game, ReferenceRows};
 use crate::linalg::dot;
 use crate::random::Random;
-use crate::table::{Column, Groups, Table};
+use crate::table::{Column, Players, Table};
 
 /// Draws that fit into memory with room to spare.
 const MOST_DRAWS: usize = 1_000_000;
 
 /// A game's rows for absent features, made ready for a function.
-pub(crate) struct Filling {
-    pub(crate) reference: Reference,
-    pub(crate) groups: Groups,
+pub(crate) struct Imputer {
+    pub(crate) reference: ReferenceRows,
+    pub(crate) groups: Players,
     /// Whether what is predicted is shrunk towards the mean: weights need not sum to 1.
     pub(crate) centred: bool,
     source: Source,
@@ -25,13 +27,13 @@ pub(crate) struct Filling {
 
 enum Source {
     Background,
-    Normal { normal: Normal, draws: usize },
-    Embedding(Box<FactoredMeans>),
+    Normal { normal: JointNormal, draws: usize },
+    Embedding(Box<DirectEmbeddings>),
 }
 
 /// One coalition, for any row.
-pub(crate) struct FillingGiven<'f> {
-    filling: &'f Filling,
+pub(crate) struct CoalitionImputer<'f> {
+    filling: &'f Imputer,
     /// By player.
     players: Vec<bool>,
     /// By column.
@@ -41,18 +43,18 @@ pub(crate) struct FillingGiven<'f> {
 
 enum SourceGiven<'f> {
     Background,
-    Normal { normal: GivenNormal<'f>, draws: usize },
-    Embedding { means: &'f FactoredMeans, system: System },
+    Normal { normal: ConditionalNormal<'f>, draws: usize },
+    Embedding { means: &'f DirectEmbeddings, system: System },
 }
 
 /// A row, and what a coalition needs of it.
-pub(crate) struct Known {
+pub(crate) struct PreparedRow {
     pub(crate) x: Vec<f64>,
-    at: Option<Conditions>,
+    at: Option<ConditioningRows>,
 }
 
 /// Weighted rows that stand for a coalition at a row.
-pub(crate) struct Mixtures {
+pub(crate) struct ImputedRows {
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) weights: Vec<f64>,
     /// Whether the rows are a random sample.
@@ -61,13 +63,13 @@ pub(crate) struct Mixtures {
     pub(crate) error: f64,
 }
 
-impl Filling {
+impl Imputer {
     /// Learns what has to be learnt from the reference.
     ///
     /// # Errors
     /// As [`Game::function_background`]; whatever is wrong with the reference and what is learnt from it.
-    pub(crate) fn new(game: &Game, columns: &[Column], groups: &Groups, stop: &AtomicBool) -> Result<Self> {
-        let reference = Reference::new(&game.function_background()?, columns)?;
+    pub(crate) fn new(game: &Game, columns: &[Column], groups: &Players, stop: &AtomicBool) -> Result<Self> {
+        let reference = ReferenceRows::new(&game.function_background()?, columns)?;
         let mut centred = false;
         let conditional = match game {
             Game::Observational { conditional, .. } => Some(conditional),
@@ -75,23 +77,25 @@ impl Filling {
         };
         let source = match conditional {
             None => Source::Background,
-            Some(Conditional::Gaussian { draws } | Conditional::Copula { draws }) => {
+            Some(ConditionalModel::Gaussian { draws } | ConditionalModel::Copula { draws }) => {
                 if !(2..=MOST_DRAWS).contains(draws) {
                     let allowed = format!("from 2, for a standard error, to {MOST_DRAWS}");
                     return Err(Error::parameter("draws", draws, allowed));
                 }
-                let scores = matches!(conditional, Some(Conditional::Copula { .. }));
-                Source::Normal { normal: Normal::new(&reference, columns, scores)?, draws: *draws }
+                let scores = matches!(conditional, Some(ConditionalModel::Copula { .. }));
+                Source::Normal { normal: JointNormal::new(&reference, columns, scores)?, draws: *draws }
             }
-            Some(Conditional::Embedding(conditioning)) => {
+            Some(ConditionalModel::Embedding(conditioning)) => {
                 centred = conditioning.centred;
                 let (rows, weights) = (reference.table(columns)?, reference.weights.clone());
                 let blocks: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
                 conditioning.check_memory("the observational game", rows.rows(), blocks.len(), 0.0)?;
                 let kernel = conditioning.kernel.kernel(None, &rows)?;
-                match ConditionalMeans::learn(rows, weights, &blocks, &kernel, conditioning, stop)?.solver {
-                    Solver::Factored(means) => Source::Embedding(Box::new(means)),
-                    Solver::Iterative(_) => {
+                match ConditionalMeanEmbeddings::learn(rows, weights, &blocks, &kernel, conditioning, stop)?
+                    .solver
+                {
+                    EmbeddingSolver::Factored(means) => Source::Embedding(Box::new(means)),
+                    EmbeddingSolver::Iterative(_) => {
                         let allowed =
                             "conjugate gradients take a model whose kernel is known: use landmarks instead";
                         return Err(Error::parameter("approximation", "conjugate gradients", allowed));
@@ -103,7 +107,7 @@ impl Filling {
     }
 
     /// Prepares a row, for all coalitions.
-    pub(crate) fn know(&self, x: Vec<f64>, stop: &AtomicBool) -> Result<Known> {
+    pub(crate) fn prepare_row(&self, x: Vec<f64>, stop: &AtomicBool) -> Result<PreparedRow> {
         let at = match &self.source {
             Source::Embedding(means) => {
                 let columns = means.learnt.rows.columns().to_vec();
@@ -111,11 +115,11 @@ impl Filling {
             }
             Source::Background | Source::Normal { .. } => None,
         };
-        Ok(Known { x, at })
+        Ok(PreparedRow { x, at })
     }
 
     /// Prepares a coalition of players.
-    pub(crate) fn given(&self, players: &[bool], stop: &AtomicBool) -> Result<FillingGiven<'_>> {
+    pub(crate) fn given(&self, players: &[bool], stop: &AtomicBool) -> Result<CoalitionImputer<'_>> {
         let mut present = vec![false; self.reference.rows[0].len()];
         for (player, _) in self.groups.players().iter().zip(players).filter(|(_, on)| **on) {
             player.columns.iter().for_each(|&j| present[j] = true);
@@ -123,7 +127,7 @@ impl Filling {
         let source = match &self.source {
             Source::Background => SourceGiven::Background,
             Source::Normal { normal, draws } => {
-                SourceGiven::Normal { normal: normal.given(&present)?, draws: *draws }
+                SourceGiven::Normal { normal: normal.condition_on(&present)?, draws: *draws }
             }
             Source::Embedding(means) => {
                 let mut system = System::default();
@@ -131,13 +135,18 @@ impl Filling {
                 SourceGiven::Embedding { means, system }
             }
         };
-        Ok(FillingGiven { filling: self, players: players.to_vec(), present, source })
+        Ok(CoalitionImputer { filling: self, players: players.to_vec(), present, source })
     }
 }
 
-impl FillingGiven<'_> {
+impl CoalitionImputer<'_> {
     /// The rows that stand for the coalition at a row.
-    pub(crate) fn mixtures(&self, row: &Known, random: &mut Random, stop: &AtomicBool) -> Result<Mixtures> {
+    pub(crate) fn mixtures(
+        &self,
+        row: &PreparedRow,
+        random: &mut Random,
+        stop: &AtomicBool,
+    ) -> Result<ImputedRows> {
         let x = &row.x;
         let reference = &self.filling.reference;
         let mix = |other: &[f64]| -> Vec<f64> {
@@ -145,7 +154,7 @@ impl FillingGiven<'_> {
         };
         let rows = || reference.rows.iter().map(|row| mix(row)).collect();
         Ok(match (&self.source, &row.at) {
-            (SourceGiven::Normal { normal, draws }, _) => Mixtures {
+            (SourceGiven::Normal { normal, draws }, _) => ImputedRows {
                 rows: normal.draw(x, *draws, random),
                 weights: vec![1.0 / *draws as f64; *draws],
                 drawn: true,
@@ -153,18 +162,18 @@ impl FillingGiven<'_> {
             },
             (SourceGiven::Embedding { means, system }, Some(at)) => {
                 let mut solved = vec![0.0; means.size()];
-                let right = means.right(at, &self.players, system, &mut solved, stop)?;
+                let right = means.right_hand_side(at, &self.players, system, &mut solved, stop)?;
                 means.solve(system, &mut solved, stop)?;
                 let units = means.learnt.kernel.units(x.len());
                 let error = means.solution_error(system, right[0], dot(&solved, &solved).sqrt(), units);
                 // Where the kernel is 1 at most, the reference rows' weights are no longer than what they
                 // come from.
                 let bounded = means.learnt.kernel.factors().is_some();
-                let error = if bounded { error } else { error * means.stretch(system) };
+                let error = if bounded { error } else { error * means.error_amplification(system) };
                 let weights = means.weights(system, 0..reference.rows.len(), &solved);
-                Mixtures { rows: rows(), weights, drawn: false, error }
+                ImputedRows { rows: rows(), weights, drawn: false, error }
             }
-            _ => Mixtures { rows: rows(), weights: reference.weights.clone(), drawn: false, error: 0.0 },
+            _ => ImputedRows { rows: rows(), weights: reference.weights.clone(), drawn: false, error: 0.0 },
         })
     }
 }

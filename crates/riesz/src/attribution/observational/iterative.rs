@@ -1,13 +1,13 @@
 //! Coalitions whose systems are solved by iteration, a batch at a time, over tiles of rows: nothing as large
 //! as the reference squared is kept. The threads share the rows of each tile.
 
-use super::bounds::{AveragedAt, Rounds, WeightsAt, by_factors, by_outputs};
-use super::{Averaged, ObservationalGame, Product, Valuation};
-use crate::attribution::coalitions::Coalition;
-use crate::embedding::{IterativeMeans, Products, RightSides, Solved, Tiles, blocks};
+use super::bounds::{AbsentAverages, KernelRounding, WeightVector, value_by_factors, value_by_outputs};
+use super::{ObservationalGame, Product, Valuation, ValueRule};
+use crate::attribution::sampled_shapley::Coalition;
+use crate::embedding::{CgSolution, IterativeEmbeddings, Products, RightHandSides, Tiles, blocks};
 use crate::error::Result;
-use crate::linalg::block::lengths;
-use crate::linalg::{dot, sequential};
+use crate::linalg::block_cg::lengths;
+use crate::linalg::{dot, small_dense};
 use crate::table::Table;
 
 /// Numbers that a batch of coalitions takes together: half a gigabyte.
@@ -27,8 +27,8 @@ pub(super) fn rows_at_once(reference: usize, points: usize) -> usize {
 /// Some rows.
 pub(super) struct IterativeRows<'e, 'm> {
     game: &'e ObservationalGame<'m>,
-    means: &'e IterativeMeans,
-    rounds: Rounds,
+    means: &'e IterativeEmbeddings,
+    rounds: KernelRounding,
     rows: Table,
 }
 
@@ -36,40 +36,40 @@ pub(super) struct IterativeRows<'e, 'm> {
 type Bounded = (Vec<f64>, Vec<f64>);
 
 impl<'e, 'm> IterativeRows<'e, 'm> {
-    pub(super) fn new(game: &'e ObservationalGame<'m>, means: &'e IterativeMeans, rows: Table) -> Self {
-        let rounds = Rounds::new(game.model, &[&means.learnt.rows, &rows]);
+    pub(super) fn new(game: &'e ObservationalGame<'m>, means: &'e IterativeEmbeddings, rows: Table) -> Self {
+        let rounds = KernelRounding::new(game.model, &[&means.learnt.rows, &rows]);
         Self { game, means, rounds, rows }
     }
 
     /// Coalitions that are solved together.
     fn batch(&self) -> usize {
         let count = match self.game.averaged {
-            Averaged::Factors(_) => self.rows.rows(),
-            Averaged::Outputs(..) => self.game.model.outputs(),
+            ValueRule::Factors(_) => self.rows.rows(),
+            ValueRule::Outputs(..) => self.game.model.outputs(),
         };
-        let points = 2 * count * self.game.model.points.rows();
+        let points = 2 * count * self.game.model.support_points.rows();
         (NUMBERS / (self.means.numbers(count) + points).max(1)).clamp(1, BATCH)
     }
 
     /// The weights of the reference rows for all rows, in the coordinates of the systems.
-    fn weights(&self, coalitions: &[&[bool]]) -> Result<Vec<Solved>> {
-        self.means.solve(coalitions, RightSides::Kernel(&self.rows), self.game.units, &self.game.stop)
+    fn weights(&self, coalitions: &[&[bool]]) -> Result<Vec<CgSolution>> {
+        self.means.solve(coalitions, RightHandSides::Kernel(&self.rows), self.game.units, &self.game.stop)
     }
 
     /// For each coalition the products of the present factors between rows and support points, rows next to
     /// one another.
     fn present(&self, product: &Product, coalitions: &[&[bool]]) -> Result<Vec<Vec<f64>>> {
         let products = &Products::new(&product.kernels, coalitions, true);
-        Tiles { products, u: &self.rows, v: &self.game.model.points }.whole(&self.game.stop)
+        Tiles { products, u: &self.rows, v: &self.game.model.support_points }.full_products(&self.game.stop)
     }
 
     /// The values of a batch, where players have factors.
     fn by_factors(&self, products: &[Product], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
         let (count, m) = (self.rows.rows(), self.game.model.outputs());
         let reference = self.means.roots().len();
-        let terms = (self.game.model.points.rows() + 2 * reference) as f64 + 2.0 * self.game.units;
+        let terms = (self.game.model.support_points.rows() + 2 * reference) as f64 + 2.0 * self.game.units;
         let solved = self.weights(coalitions)?;
-        let weights: Vec<Vec<WeightsAt>> = solved.iter().map(|solved| self.summed(solved)).collect();
+        let weights: Vec<Vec<WeightVector>> = solved.iter().map(|solved| self.summed(solved)).collect();
         let mut all = vec![(vec![0.0; count * m], vec![0.0; count * m]); coalitions.len()];
         for o in 0..m {
             let averaged = self.averaged(products, coalitions, o)?;
@@ -83,9 +83,9 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                     }
                 }
                 for (i, length) in lengths(&averaged, count).into_iter().enumerate() {
-                    let averaged = AveragedAt { product: product[i], length, size: sizes[i] };
+                    let averaged = AbsentAverages { product: product[i], length, size: sizes[i] };
                     let (value, error) =
-                        by_factors(self.game, &self.rounds, o, &weights[c][i], &averaged, terms);
+                        value_by_factors(self.game, &self.rounds, o, &weights[c][i], &averaged, terms);
                     (all[c].0[i * m + o], all[c].1[i * m + o]) = (value, error);
                 }
             }
@@ -94,7 +94,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     }
 
     /// What is said of the weights at each row.
-    fn summed(&self, solved: &Solved) -> Vec<WeightsAt> {
+    fn summed(&self, solved: &CgSolution) -> Vec<WeightVector> {
         let count = self.rows.rows();
         let (mut sum, mut total) = (vec![0.0; count], vec![0.0; count]);
         for (solved, root) in solved.solution.chunks_exact(count).zip(self.means.roots()) {
@@ -106,7 +106,13 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         let ones = dot(self.means.roots(), self.means.roots()).sqrt();
         let of = |i: usize| {
             let (off, total, missing) = (solved.errors[i], total[i], 1.0 - sum[i]);
-            WeightsAt { off, total, largest: total.max(1.5 * solved.lengths[i]), missing, ones }
+            WeightVector {
+                rounding_error: off,
+                total,
+                largest: total.max(1.5 * solved.lengths[i]),
+                missing,
+                ones,
+            }
         };
         (0..count).map(of).collect()
     }
@@ -129,15 +135,15 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 scaled.iter_mut().for_each(|v| *v *= coef * product.scale);
             }
             let absent = &Products::new(&product.kernels, coalitions, false);
-            let tiles = Tiles { products: absent, u: &model.points, v: reference };
+            let tiles = Tiles { products: absent, u: &model.support_points, v: reference };
             let own = blocks(&mut averaged, |_| count)
                 .into_iter()
                 .map(|own| (own, vec![0.0_f64; coalitions.len()]));
-            let own = tiles.visit(stop, own.collect(), |(own, largest), tile| {
+            let own = tiles.for_each_tile(stop, own.collect(), |(own, largest), tile| {
                 let most = tile.numbers.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
                 largest[tile.product] = largest[tile.product].max(most);
                 let scaled = &scaled[tile.product][tile.u.start * count..tile.u.end * count];
-                sequential::add_product(own[tile.product], scaled, tile.numbers, count);
+                small_dense::add_product(own[tile.product], scaled, tile.numbers, count);
             })?;
             for (c, sizes) in sizes.iter_mut().enumerate() {
                 let largest = own.iter().fold(0.0, |a: f64, (_, largest)| a.max(largest[c]));
@@ -152,12 +158,12 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     /// The values of a batch, where the outputs at the reference rows are averaged. `outputs` is
     /// column-major.
     fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
-        let ObservationalGame { model, stop, off, units, .. } = self.game;
+        let ObservationalGame { model, stop, output_rounding: off, units, .. } = self.game;
         let (means, count, m) = (self.means, self.rows.rows(), model.outputs());
         let (learnt, roots) = (&means.learnt, means.roots());
         let n = roots.len();
         let right: Vec<f64> = (0..n * m).map(|t| outputs[t / m + t % m * n] * roots[t / m]).collect();
-        let mut solved = means.solve(coalitions, RightSides::Numbers(&right), *units, stop)?;
+        let mut solved = means.solve(coalitions, RightHandSides::Numbers(&right), *units, stop)?;
         for solved in &mut solved {
             let rows = solved.solution.chunks_exact_mut(m).zip(roots);
             rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
@@ -167,9 +173,9 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         let mut squares = vec![vec![0.0; count]; coalitions.len()];
         let own = blocks(&mut sums, |_| m).into_iter().zip(blocks(&mut squares, |_| 1)).collect();
         let tiles = Tiles { products: &learnt.kernel.given(coalitions), u: &learnt.rows, v: &self.rows };
-        tiles.visit(stop, own, |(sums, squares), tile| {
+        tiles.for_each_tile(stop, own, |(sums, squares), tile| {
             let solved = &solved[tile.product].solution[tile.u.start * m..tile.u.end * m];
-            sequential::add_product(sums[tile.product], solved, tile.numbers, m);
+            small_dense::add_product(sums[tile.product], solved, tile.numbers, m);
             let columns = tile.numbers.chunks_exact(tile.u.len());
             for (square, column) in squares[tile.product].iter_mut().zip(columns) {
                 let terms = column.iter().zip(&learnt.weights[tile.u.clone()]).map(|(k, w)| w * k * k);
@@ -177,14 +183,14 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             }
         })?;
         let off: Vec<f64> = (0..m).map(|o| lengths(&off[o * n..(o + 1) * n], 1)[0] / learnt.ridge).collect();
-        let value = |(c, solved): (usize, &Solved)| {
+        let value = |(c, solved): (usize, &CgSolution)| {
             let length = |square: &f64| square.sqrt() * (1.0 + f64::EPSILON * n as f64);
             let reach = learnt.kernel.reach(coalitions[c], means.trace(coalitions[c]), &self.rows);
             let right = reach.unwrap_or_else(|| squares[c].iter().map(length).collect());
             let of = |t: usize| {
                 let (i, o) = (t / m, t % m);
                 let solving = solved.errors[o] + off[o];
-                by_outputs(self.game, o, sums[c][t], right[i], solving, solved.lengths[o], n)
+                value_by_outputs(self.game, o, sums[c][t], right[i], solving, solved.lengths[o], n)
             };
             (0..count * m).map(of).unzip()
         };
@@ -200,7 +206,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         nobody: &[f64],
         out: &mut [f64],
     ) -> Result<()> {
-        let (points, stop, count) = (&self.game.model.points, &self.game.stop, self.rows.rows());
+        let (points, stop, count) = (&self.game.model.support_points, &self.game.stop, self.rows.rows());
         let (n, roots) = (points.rows(), self.means.roots());
         let mut solved = self.weights(coalitions)?;
         for solved in &mut solved {
@@ -212,9 +218,9 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             let mut averaged = vec![vec![0.0; count * n]; coalitions.len()];
             let absent = &Products::new(&product.kernels, coalitions, false);
             let tiles = Tiles { products: absent, u: &self.means.learnt.rows, v: points };
-            tiles.visit(stop, blocks(&mut averaged, |_| count), |own, tile| {
+            tiles.for_each_tile(stop, blocks(&mut averaged, |_| count), |own, tile| {
                 let solved = &solved[tile.product].solution[tile.u.start * count..tile.u.end * count];
-                sequential::add_product(own[tile.product], solved, tile.numbers, count);
+                small_dense::add_product(own[tile.product], solved, tile.numbers, count);
             })?;
             for ((averaged, present), weight) in averaged.iter().zip(&present).zip(weights) {
                 let scale = weight * product.scale;
@@ -244,8 +250,8 @@ impl Valuation for IterativeRows<'_, '_> {
         for batch in coalitions.chunks(self.batch()) {
             let present: Vec<&[bool]> = batch.iter().map(Coalition::present).collect();
             all.extend(match &self.game.averaged {
-                Averaged::Factors(products) => self.by_factors(products, &present)?,
-                Averaged::Outputs(outputs, _) => self.by_outputs(outputs, &present)?,
+                ValueRule::Factors(products) => self.by_factors(products, &present)?,
+                ValueRule::Outputs(outputs, _) => self.by_outputs(outputs, &present)?,
             });
         }
         Ok(all)
@@ -257,7 +263,7 @@ impl Valuation for IterativeRows<'_, '_> {
         coalitions: &[(Coalition, f64)],
         nobody: &[f64],
     ) -> Result<Vec<f64>> {
-        let (n, count) = (self.game.model.points.rows(), self.rows.rows());
+        let (n, count) = (self.game.model.support_points.rows(), self.rows.rows());
         let mut out = vec![0.0; n * count];
         if count == 0 {
             return Ok(out);

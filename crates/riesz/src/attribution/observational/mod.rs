@@ -24,47 +24,51 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::coalitions::{Budget, Coalition, CoalitionGame, Part, Sample, Valued, solve_from};
-use super::contributions::{contributions, whole};
-use crate::embedding::{Approximation, ConditionalMeans, Conditioning, Learnt, Solver};
+use super::player_contributions::{uses_all_coalitions, weighted_coalitions};
+use super::sampled_shapley::{
+    Budget, Coalition, CoalitionGame, CoalitionValues, SamplePart, SampleState, solve_from,
+};
+use crate::control;
+use crate::embedding::{
+    Approximation, ConditionalMeanEmbeddings, Conditioning, EmbeddingData, EmbeddingSolver,
+};
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling};
-use crate::game::{Background, Game, Reference};
-use crate::index::Index;
-use crate::kernel::products::PlayerProduct;
+use crate::game::{Background, Game, ReferenceRows};
+use crate::index::ValueIndex;
+use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{Columns, Kernel};
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
-use crate::stop;
-use crate::table::{Groups, Table};
-use bounds::Rounds;
+use crate::table::{Players, Table};
+use bounds::KernelRounding;
 use factored::{AbsentFactors, FactoredRows};
 use iterative::IterativeRows;
 
 /// Rows times outputs that share the factorisation of a coalition.
-const GAMES: usize = 4096;
+const MAX_GAMES: usize = 4096;
 
 /// The observational game of one model.
 pub(crate) struct ObservationalGame<'m> {
-    pub(crate) model: &'m Expansion,
-    pub(crate) groups: Groups,
+    pub(crate) model: &'m KernelExpansion,
+    pub(crate) groups: Players,
     pub(crate) base: Vec<f64>,
     pub(crate) budget: Budget,
     pub(crate) stop: Arc<AtomicBool>,
-    averaged: Averaged,
+    averaged: ValueRule,
     centred: bool,
     /// What rounding can do to the outputs at the reference rows; column-major.
-    off: Vec<f64>,
+    output_rounding: Vec<f64>,
     /// Units of rounding that a kernel between rows may be off.
     units: f64,
-    means: ConditionalMeans,
+    means: ConditionalMeanEmbeddings,
     /// For each product of the model's kernel, where systems are factored.
     absent: Vec<AbsentFactors>,
 }
 
 /// How a coalition's value follows from the weights of the reference rows.
-enum Averaged {
+enum ValueRule {
     /// Players have factors in these products of the model's kernel: the absent ones' are averaged.
     Factors(Vec<Product>),
     /// They do not, for this reason: the outputs at the reference rows are averaged. Column-major, less what
@@ -98,13 +102,13 @@ impl<'m> ObservationalGame<'m> {
     /// Prepares to value coalitions of `groups`. Gives up with [`Error::Interrupted`] soon after `stop`
     /// becomes true, now and later.
     pub(crate) fn new(
-        model: &'m Expansion,
+        model: &'m KernelExpansion,
         reference: Background,
         conditioning: &Conditioning,
-        groups: Groups,
+        groups: Players,
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
-        let reference = Reference::new(&reference, model.columns())?;
+        let reference = ReferenceRows::new(&reference, model.columns())?;
         let rows = reference.table(model.columns())?;
         let blocks: Vec<Vec<usize>> = groups.players().iter().map(|player| player.columns.clone()).collect();
         // Where all factors are kept, those between support points and reference rows are too, unless they
@@ -114,10 +118,11 @@ impl<'m> ObservationalGame<'m> {
             Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
             _ => 0,
         };
-        let more = (model.points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
+        let more = (model.support_points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
         conditioning.check_memory("the observational game", rows.rows(), blocks.len(), more)?;
-        let means = ConditionalMeans::learn(rows, reference.weights, &blocks, &kernel, conditioning, &stop)?;
-        let Learnt { rows, weights, kernel, .. } = means.learnt();
+        let means =
+            ConditionalMeanEmbeddings::learn(rows, reference.weights, &blocks, &kernel, conditioning, &stop)?;
+        let EmbeddingData { rows, weights, kernel, .. } = means.learnt();
         let outputs = model.predict_until(rows, &stop)?;
         let (n, m) = (outputs.rows(), outputs.cols());
         let base: Vec<f64> = (0..m).map(|o| dot(&outputs.column(o), weights)).collect();
@@ -126,16 +131,16 @@ impl<'m> ObservationalGame<'m> {
         let averaged = match model.kernel.products(model.columns(), &groups) {
             Ok(products) => {
                 let of = |p: PlayerProduct<'_>| Product { scale: p.scale, kernels: p.kernels(blocks.len()) };
-                Averaged::Factors(products.into_iter().map(of).collect())
+                ValueRule::Factors(products.into_iter().map(of).collect())
             }
             Err(tied @ Error::NotProduct { .. }) => {
                 let less = |t: usize| outputs[(t % n, t / n)] - centre[t / n];
-                Averaged::Outputs((0..n * m).map(less).collect(), tied)
+                ValueRule::Outputs((0..n * m).map(less).collect(), tied)
             }
             Err(error) => return Err(error),
         };
         let absent = match (&means.solver, &averaged) {
-            (Solver::Factored(means), Averaged::Factors(products)) => {
+            (EmbeddingSolver::Factored(means), ValueRule::Factors(products)) => {
                 let same = shares_factors(model, rows, kernel.whole());
                 let of = |product| AbsentFactors::new(means, model, product, same, &stop);
                 products.iter().map(of).collect::<Result<_>>()?
@@ -143,9 +148,21 @@ impl<'m> ObservationalGame<'m> {
             _ => Vec::new(),
         };
         let units = kernel.units(model.columns().len() + blocks.len());
-        let off = off(model, rows, &Rounds::new(model, &[rows]), n, &stop)?;
+        let off = output_rounding(model, rows, &KernelRounding::new(model, &[rows]), n, &stop)?;
         let budget = Budget::default();
-        Ok(Self { model, groups, base, budget, stop, averaged, centred, off, units, means, absent })
+        Ok(Self {
+            model,
+            groups,
+            base,
+            budget,
+            stop,
+            averaged,
+            centred,
+            output_rounding: off,
+            units,
+            means,
+            absent,
+        })
     }
 
     /// The embedding's kernel, one product of factors, and ridge.
@@ -166,8 +183,8 @@ impl<'m> ObservationalGame<'m> {
 
     fn products(&self) -> Result<&[Product]> {
         match &self.averaged {
-            Averaged::Factors(products) => Ok(products),
-            Averaged::Outputs(_, tied) => Err(tied.clone()),
+            ValueRule::Factors(products) => Ok(products),
+            ValueRule::Outputs(_, tied) => Err(tied.clone()),
         }
     }
 
@@ -184,14 +201,14 @@ impl<'m> ObservationalGame<'m> {
 
     /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where it takes all.
     pub(crate) fn sampled_functionals(&self) -> Option<usize> {
-        (!whole(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
+        (!uses_all_coalitions(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
     }
 
     pub(crate) fn rows_at_once(&self) -> usize {
-        let games = (GAMES / self.model.outputs().max(1)).max(1);
+        let games = (MAX_GAMES / self.model.outputs().max(1)).max(1);
         match (&self.means.solver, &self.averaged) {
-            (Solver::Iterative(means), Averaged::Factors(_)) => {
-                games.min(iterative::rows_at_once(means.learnt.rows.rows(), self.model.points.rows()))
+            (EmbeddingSolver::Iterative(means), ValueRule::Factors(_)) => {
+                games.min(iterative::rows_at_once(means.learnt.rows.rows(), self.model.support_points.rows()))
             }
             _ => games,
         }
@@ -199,22 +216,22 @@ impl<'m> ObservationalGame<'m> {
 
     fn valuation(&self, rows: &Table) -> Result<Box<dyn Valuation + '_>> {
         Ok(match &self.means.solver {
-            Solver::Factored(means) => Box::new(FactoredRows::new(self, means, rows)?),
-            Solver::Iterative(means) => Box::new(IterativeRows::new(self, means, rows.clone())),
+            EmbeddingSolver::Factored(means) => Box::new(FactoredRows::new(self, means, rows)?),
+            EmbeddingSolver::Iterative(means) => Box::new(IterativeRows::new(self, means, rows.clone())),
         })
     }
 
     /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
     pub(crate) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
-        let (data, products) = (rows.conform(self.model.columns())?, self.products()?);
-        let points = &self.model.points;
+        let (data, products) = (rows.align_to(self.model.columns())?, self.products()?);
+        let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
-        let coalitions = contributions(p, player, &self.budget)?;
+        let coalitions = weighted_coalitions(p, player, &self.budget)?;
         // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
         let share = 1.0 / p as f64;
         let mean = |k: &[f64]| self.means.learnt().mean(k);
-        let nobody = by_row(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
-        let everybody = by_row(self.model, &data, points, <[f64]>::to_vec, &self.stop)?;
+        let nobody = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
+        let everybody = map_kernel_rows(self.model, &data, points, <[f64]>::to_vec, &self.stop)?;
         let mut total: Vec<f64> =
             (0..n * count).map(|t| share * (everybody[t % n][t / n] - nobody[t % n])).collect();
         let proper = self.valuation(&data)?.functionals(products, &coalitions, &nobody)?;
@@ -227,19 +244,19 @@ impl<'m> ObservationalGame<'m> {
         &self,
         rows: &Table,
         budget: Budget,
-        mut sample: Option<&mut Sample>,
+        mut sample: Option<&mut SampleState>,
     ) -> Result<Explanation> {
-        let data = rows.conform(self.model.columns())?;
+        let data = rows.align_to(self.model.columns())?;
         let predictions = self.model.predict_until(&data, &self.stop)?;
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         let mut values = Vec::with_capacity(n * m * p);
         let (mut std_error, mut bound) = (Vec::new(), Vec::new());
         let (mut sampled, mut coalitions, mut off) = (false, 0, 0.0);
         for (number, start) in (0..n).step_by(self.rows_at_once()).enumerate() {
-            let mut own = Part::default();
+            let mut own = SamplePart::default();
             let part = sample.as_mut().map_or(&mut own, |sample| sample.part(number));
             let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
-            let mut game = SomeRows::new(self, &data.select_rows(&chunk), &predictions, start)?;
+            let mut game = RowGame::new(self, &data.select_rows(&chunk), &predictions, start)?;
             let found = solve_from(&mut game, budget, &mut part.regression)?;
             part.merge([&mut game.error, &mut game.largest]);
             values.extend_from_slice(found.values.data());
@@ -263,7 +280,7 @@ impl<'m> ObservationalGame<'m> {
             Exactness::Exact { bound }
         };
         Ok(Explanation {
-            index: Index::Shapley,
+            index: ValueIndex::Shapley,
             players: self.groups.players().to_vec(),
             subsets: None,
             output_names: self.model.output_names.clone(),
@@ -279,13 +296,13 @@ impl<'m> ObservationalGame<'m> {
                 game: Game::NAMES[4].into(),
                 absent: self.absent(),
                 model: self.model.facts(),
-                run: self.run(coalitions, off),
+                run: self.exactness(coalitions, off),
             },
         })
     }
 
     /// What was done, where so many proper coalitions were valued, none of them off by more than `off`.
-    fn run(&self, coalitions: usize, off: f64) -> Vec<Fact> {
+    fn exactness(&self, coalitions: usize, off: f64) -> Vec<Fact> {
         let tied = self.means.learnt().kernel.factors().is_none();
         let family = if tied { ", taken to the columns that are given" } else { "" };
         let mut facts = vec![
@@ -296,7 +313,7 @@ impl<'m> ObservationalGame<'m> {
             Fact::new("coalitions valued", coalitions + 2),
         ];
         // Standard errors of sampled coalitions do not tell what the iteration left open.
-        if let Solver::Iterative(_) = &self.means.solver {
+        if let EmbeddingSolver::Iterative(_) = &self.means.solver {
             facts.push(Fact::measured("bound on the error of a coalition's value", off));
         }
         facts
@@ -305,14 +322,14 @@ impl<'m> ObservationalGame<'m> {
 
 /// Whether the factors of the model between its support points and the reference rows are those of the
 /// embedding.
-fn shares_factors(model: &Expansion, reference: &Table, embedding: &Kernel) -> bool {
+fn shares_factors(model: &KernelExpansion, reference: &Table, embedding: &Kernel) -> bool {
     let ([term], [own]) = (model.kernel.terms.as_slice(), embedding.terms.as_slice()) else { return false };
-    term.factors == own.factors && model.points.column_major() == reference.column_major()
+    term.factors == own.factors && model.support_points.column_major() == reference.column_major()
 }
 
 /// What `read` makes of the kernel between all rows of `u` and each row of `x`, one row of `x` at a time.
-fn by_row<T: Send>(
-    model: &Expansion,
+fn map_kernel_rows<T: Send>(
+    model: &KernelExpansion,
     u: &Table,
     x: &Table,
     read: impl Fn(&[f64]) -> T + Sync,
@@ -322,7 +339,7 @@ fn by_row<T: Send>(
     let memory = || (Vec::new(), vec![0.0; u.rows()]);
     let rows = (0..x.rows()).into_par_iter();
     rows.map_init(memory, |(buffer, out), i| {
-        stop::check(stop)?;
+        control::check_cancelled(stop)?;
         model.kernel.row(isa, Columns::of(u, 0), &x.row(i), buffer, out);
         Ok(read(out))
     })
@@ -331,23 +348,23 @@ fn by_row<T: Send>(
 
 /// What rounding can do to the outputs at each row of `x`, or to a mean over so many of them, output by
 /// output.
-fn off(
-    model: &Expansion,
+fn output_rounding(
+    model: &KernelExpansion,
     x: &Table,
-    rounds: &Rounds,
+    rounds: &KernelRounding,
     reference: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<f64>> {
-    let terms = (model.points.rows() + reference + 16) as f64;
-    let of = |o: usize, size: f64| rounds.off(o, size, terms);
+    let terms = (model.support_points.rows() + reference + 16) as f64;
+    let of = |o: usize, size: f64| rounds.rounding_error(o, size, terms);
     let outputs = 0..model.outputs();
     let all = if rounds.bounded {
         let total =
             |k: &[f64], o| k.iter().enumerate().map(|(i, k)| (k * model.coef[(i, o)]).abs()).sum::<f64>();
         let row = |k: &[f64]| outputs.clone().map(|o| of(o, total(k, o))).collect::<Vec<f64>>();
-        by_row(model, &model.points, x, row, stop)?
+        map_kernel_rows(model, &model.support_points, x, row, stop)?
     } else {
-        let own = model.kernel.diagonal(&model.points);
+        let own = model.kernel.diagonal(&model.support_points);
         let total = |o| own.iter().enumerate().map(|(i, k)| k.sqrt() * model.coef[(i, o)].abs()).sum::<f64>();
         let total: Vec<f64> = outputs.clone().map(total).collect();
         let row = |k: f64| outputs.clone().map(|o| of(o, k.sqrt() * total[o])).collect();
@@ -357,7 +374,7 @@ fn off(
 }
 
 /// Some rows under the observational game.
-struct SomeRows<'e> {
+struct RowGame<'e> {
     players: usize,
     valuation: Box<dyn Valuation + 'e>,
     ends: [Vec<f64>; 2],
@@ -366,7 +383,7 @@ struct SomeRows<'e> {
     largest: Vec<f64>,
 }
 
-impl<'e> SomeRows<'e> {
+impl<'e> RowGame<'e> {
     /// `first` is the number of the first of them in `predictions`.
     fn new(
         game: &'e ObservationalGame<'_>,
@@ -377,14 +394,15 @@ impl<'e> SomeRows<'e> {
         let (count, m) = (rows.rows(), game.model.outputs());
         // The ends are predictions, and a mean of some.
         let reference = &game.means.learnt().rows;
-        let rounds = Rounds::new(game.model, &[reference, rows]);
+        let rounds = KernelRounding::new(game.model, &[reference, rows]);
         let reference = reference.rows();
-        let own = off(game.model, rows, &rounds, reference, &game.stop)?;
+        let own = output_rounding(game.model, rows, &rounds, reference, &game.stop)?;
         let mut error = Vec::with_capacity(count * m);
         let mut largest = Vec::with_capacity(count * m);
         for i in 0..count {
             for o in 0..m {
-                let mean = game.means.learnt().mean(&game.off[o * reference..(o + 1) * reference]);
+                let mean =
+                    game.means.learnt().mean(&game.output_rounding[o * reference..(o + 1) * reference]);
                 let intercept = game.model.intercept[o].abs();
                 let ends = f64::EPSILON * (predictions[(first + i, o)].abs() + reference as f64 * intercept);
                 error.push(own[o * count + i].max(mean) + ends);
@@ -404,18 +422,18 @@ impl<'e> SomeRows<'e> {
     }
 }
 
-impl CoalitionGame for SomeRows<'_> {
+impl CoalitionGame for RowGame<'_> {
     type Error = Error;
 
     fn players(&self) -> usize {
         self.players
     }
 
-    fn ends(&mut self) -> Result<[Vec<f64>; 2]> {
+    fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2]> {
         Ok(self.ends.clone())
     }
 
-    fn values(&mut self, coalitions: &[Coalition]) -> Result<Valued> {
+    fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues> {
         let games = self.error.len();
         let mut all = Vec::with_capacity(coalitions.len() * games);
         for (values, errors) in self.valuation.values(coalitions)? {

@@ -4,13 +4,13 @@
 use statrs::distribution::ContinuousCDF;
 
 use crate::error::{Error, Result};
-use crate::game::Reference;
+use crate::game::ReferenceRows;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::random::{Random, RngExt, StandardNormal};
 use crate::table::{Column, ColumnKind};
 
 /// The distribution.
-pub(super) struct Normal {
+pub(super) struct JointNormal {
     mean: Vec<f64>,
     /// Standard deviations; 1 for constant columns.
     scale: Vec<f64>,
@@ -21,8 +21,8 @@ pub(super) struct Normal {
 }
 
 /// That of some columns given the others.
-pub(super) struct GivenNormal<'n> {
-    normal: &'n Normal,
+pub(super) struct ConditionalNormal<'n> {
+    normal: &'n JointNormal,
     known: Vec<usize>,
     absent: Vec<usize>,
     /// From the known columns to the mean of the others, in standard units.
@@ -31,12 +31,12 @@ pub(super) struct GivenNormal<'n> {
     lower: Matrix,
 }
 
-impl Normal {
+impl JointNormal {
     /// Of the columns, or `with_scores` of their normal scores.
     ///
     /// # Errors
     /// [`Error::TooFew`] for fewer than two rows; [`Error::WrongKind`] for categories.
-    pub(super) fn new(reference: &Reference, columns: &[Column], with_scores: bool) -> Result<Self> {
+    pub(super) fn new(reference: &ReferenceRows, columns: &[Column], with_scores: bool) -> Result<Self> {
         let (n, d) = (reference.rows.len(), columns.len());
         if n < 2 {
             return Err(Error::TooFew { what: "the reference".into(), needed: 2, unit: "rows are" });
@@ -82,7 +82,7 @@ impl Normal {
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
-    pub(super) fn given(&self, present: &[bool]) -> Result<GivenNormal<'_>> {
+    pub(super) fn condition_on(&self, present: &[bool]) -> Result<ConditionalNormal<'_>> {
         let (known, absent): (Vec<usize>, Vec<usize>) = (0..present.len()).partition(|&j| present[j]);
         let block = |a: &[usize], b: &[usize]| {
             let numbers =
@@ -107,10 +107,10 @@ impl Normal {
         let explained = slope.matmul(&cross);
         rest.data_mut().iter_mut().zip(explained.data()).for_each(|(r, e)| *r -= e);
         let lower = Cholesky::new(regular(rest), "covariance of the absent columns")?.lower().clone();
-        Ok(GivenNormal { normal: self, known, absent, slope, lower })
+        Ok(ConditionalNormal { normal: self, known, absent, slope, lower })
     }
 
-    fn score(&self, column: usize, value: f64) -> f64 {
+    fn normal_score(&self, column: usize, value: f64) -> f64 {
         self.scores.get(column).map_or(value, |(values, scores)| interpolate(values, scores, value))
     }
 
@@ -119,12 +119,12 @@ impl Normal {
     }
 }
 
-impl GivenNormal<'_> {
+impl ConditionalNormal<'_> {
     /// So many rows like `x` in the known columns, whose other columns are drawn.
     pub(super) fn draw(&self, x: &[f64], draws: usize, random: &mut Random) -> Vec<Vec<f64>> {
         let normal = self.normal;
         let centred: Vec<f64> = (self.known.iter())
-            .map(|&j| (normal.score(j, x[j]) - normal.mean[j]) / normal.scale[j])
+            .map(|&j| (normal.normal_score(j, x[j]) - normal.mean[j]) / normal.scale[j])
             .collect();
         let mean = self.slope.matvec(&centred);
         let mut one = || {
@@ -142,7 +142,7 @@ impl GivenNormal<'_> {
 
 /// A column's distinct values in order, and the normal score of each: that of the middle of the weight it
 /// holds.
-fn score_table(reference: &Reference, j: usize) -> (Vec<f64>, Vec<f64>) {
+fn score_table(reference: &ReferenceRows, j: usize) -> (Vec<f64>, Vec<f64>) {
     let mut order: Vec<usize> = (0..reference.rows.len()).collect();
     order.sort_by(|&a, &b| reference.rows[a][j].total_cmp(&reference.rows[b][j]));
     let (mut values, mut scores): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());

@@ -43,8 +43,8 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         return wrong(
             FORMAT,
             1,
-            "each line holds two names and no arrow: write 'from,to' above them if these are edges, or arrows, \
-             a -> b",
+            "each line holds two names and no arrow: write 'from,to' above them if these are edges, or \
+             arrows, a -> b",
         );
     }
     let mut found = Parsed::default();

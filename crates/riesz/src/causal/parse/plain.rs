@@ -336,8 +336,8 @@ impl Reader {
         if !self.braces && arrows.len() > 1 && listed[1..arrows.len()].contains(&true) {
             return wrong(
                 line,
-                "a comma between two arrows could separate names or edges: end each edge with ';' or a new line, or put \
-                 the names in braces, {a b}",
+                "a comma between two arrows could separate names or edges: end each edge with ';' or a new \
+                 line, or put the names in braces, {a b}",
             );
         }
         let says = |name: &str, value: Option<&str>| {

@@ -10,10 +10,10 @@
 //! - and for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, W
 //!   the sum of weights and κ the kernel's bound: no rounding is in it, but it is far below A.
 
-use super::plan::Plan;
-use super::sample::Sampled;
+use super::plan::FitPlan;
+use super::sample::SamplePreconditioner;
 use crate::error::Result;
-use crate::linalg::fixed::BITS;
+use crate::linalg::exact_gram::FRACTION_BITS;
 use crate::linalg::{Cholesky, Matrix, dot, dot_roundings};
 
 /// A proved bound on how far a fit is from the exact one with the same landmarks.
@@ -31,7 +31,7 @@ pub struct Certificate {
 impl Certificate {
     /// With what predictions by these coefficients are rounded by, and the intercept when its parts are added
     /// up.
-    pub(super) fn with_rounding(mut self, plan: &Plan, coefficients: &Matrix) -> Self {
+    pub(super) fn with_rounding(mut self, plan: &FitPlan, coefficients: &Matrix) -> Self {
         let m = plan.landmarks.rows();
         let of = |o: usize| {
             let sum: f64 = (0..m).map(|j| plan.bound * coefficients[(j, o)].abs()).sum();
@@ -57,11 +57,11 @@ fn least_eigenvalue(factor: &Cholesky, trace: f64) -> f64 {
 }
 
 /// The share of a matrix by which what is known of it may fail.
-const TRUSTED: f64 = 0.8;
+const MAX_PERTURBATION: f64 = 0.8;
 
 /// What is known of `Â`, and through it of A.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Trust {
+pub(super) struct SpectralBound {
     /// δ: the norm of what K was rounded by, times that of `Â^-½`.
     rounding: f64,
     /// What the factor and solves with it are off, relative to `Â`.
@@ -72,16 +72,16 @@ pub(super) struct Trust {
     trace: f64,
 }
 
-impl Trust {
+impl SpectralBound {
     /// Of `Â` by its factor and its diagonal; `None` where rounding might decide. Cost O(landmarks³).
-    pub(super) fn of(plan: &Plan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
+    pub(super) fn of(plan: &FitPlan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
         Self::with(factor, trace, 0, plan.rounding(rows, 1))
     }
 
     /// Of the matrix of a sample's equations, which is no more than A, in the place of `Â`; kernels were not
     /// rounded. Cost O(landmarks³).
-    pub(super) fn of_sample(sampled: &Sampled) -> Option<Self> {
-        Self::with(&sampled.factor, sampled.trace, sampled.roundings(), 0.0)
+    pub(super) fn of_sample(sampled: &SamplePreconditioner) -> Option<Self> {
+        Self::with(&sampled.factor, sampled.trace, sampled.rounding_count(), 0.0)
     }
 
     /// With roundings of the numbers that were factored, and the norm of what kernels were rounded by.
@@ -94,40 +94,40 @@ impl Trust {
             least: least * 0.99,
             trace,
         };
-        (least > 0.0 && own.moved() < TRUSTED).then_some(own)
+        (least > 0.0 && own.moved() < MAX_PERTURBATION).then_some(own)
     }
 
     /// `A ⪰ (1 - share) L Lᵀ`.
-    fn share(&self) -> f64 {
+    fn relative_perturbation(&self) -> f64 {
         2.0 * self.rounding + self.factor
     }
 
     /// The norm of `Â^-½ (Â - A) Â^-½`, with what solves are off.
     fn moved(&self) -> f64 {
-        self.share() + self.rounding.powi(2) + 2.0 * self.factor
+        self.relative_perturbation() + self.rounding.powi(2) + 2.0 * self.factor
     }
 
     /// What of the radius after a step another one would take away, by the norm of the step.
-    pub(super) fn moved_by(&self, norm: f64) -> f64 {
-        self.moved() * norm / (1.0 - self.share())
+    pub(super) fn next_step_reduction(&self, norm: f64) -> f64 {
+        self.moved() * norm / (1.0 - self.relative_perturbation())
     }
 
     /// `√(rᵀA⁻¹r)` over `√(rᵀ(LLᵀ)⁻¹r)`, at most.
-    pub(super) fn stretch(&self) -> f64 {
-        1.0 / (1.0 - self.share() - 2.0 * self.factor).max(f64::MIN_POSITIVE).sqrt()
+    pub(super) fn norm_ratio(&self) -> f64 {
+        1.0 / (1.0 - self.relative_perturbation() - 2.0 * self.factor).max(f64::MIN_POSITIVE).sqrt()
     }
 
     /// Of coefficients as they are, by what was measured of them. `norms` are `√(rᵀ(LLᵀ)⁻¹r)`.
-    pub(super) fn as_measured(&self, measured: &Measured<'_>, norms: &[f64]) -> Certificate {
+    pub(super) fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, others) = measured.errors(o);
-            let left = self.stretch() * (norms[o] + others / self.least.sqrt()) + by_row;
-            left * self.stretch()
+            let left = self.norm_ratio() * (norms[o] + others / self.least.sqrt()) + by_row;
+            left * self.norm_ratio()
         };
         self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
     }
 
-    fn certified(&self, plan: &Plan, radius: Vec<f64>) -> Certificate {
+    fn certified(&self, plan: &FitPlan, radius: Vec<f64>) -> Certificate {
         let most = (plan.bound.powi(2) * (plan.size() as f64 - 1.0) + 1.0) / self.least;
         let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
         Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
@@ -135,22 +135,22 @@ impl Trust {
 
     /// After a step by residuals: what is left are their own errors, and `moved` of them. `norms` are
     /// `√(rᵀÂ⁻¹r)`.
-    pub(super) fn after_step(&self, measured: &Measured<'_>, norms: &[f64]) -> Certificate {
+    pub(super) fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, others) = measured.errors(o);
             let own = (1.0 + self.rounding) * by_row + others / self.least.sqrt();
             // What the corrected coefficients are rounded by, in the norm of Â.
             let at = measured.coefficients.column(o);
             let stored = UNIT * 2.0 * dot(&at, &at).sqrt() * self.trace.sqrt();
-            (own + self.moved() * norms[o]) / (1.0 - self.share()) + stored
+            (own + self.moved() * norms[o]) / (1.0 - self.relative_perturbation()) + stored
         };
         self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
     }
 }
 
 /// Coefficients, and what was measured of them.
-pub(super) struct Measured<'m> {
-    pub plan: &'m Plan,
+pub(super) struct ResidualMeasurement<'m> {
+    pub plan: &'m FitPlan,
     pub rows: u64,
     /// The sum of weights.
     pub weight: f64,
@@ -163,7 +163,7 @@ pub(super) struct Measured<'m> {
     pub quick: f64,
 }
 
-impl Measured<'_> {
+impl ResidualMeasurement<'_> {
     /// Bounds on what residual equations are off: a part `Kᵀe`, by the norm of e, which is none the larger in
     /// the norm of `A⁻¹`; and the norm of the rest.
     fn errors(&self, o: usize) -> (f64, f64) {
@@ -176,10 +176,10 @@ impl Measured<'_> {
         // Predictions are sums of 64 and then of these; residuals are rounded to 42 bits.
         let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)
             + self.quick * size
-            + 0.5_f64.powi(2 * BITS + 1) * target;
+            + 0.5_f64.powi(2 * FRACTION_BITS + 1) * target;
         // Kernels are rounded to 42 bits, and the penalty's part is computed in double precision.
         // Squares are of residuals to 21 bits.
-        let length = self.squares[o].sqrt() + 0.5_f64.powi(BITS + 1) * target * n.sqrt() * weight;
+        let length = self.squares[o].sqrt() + 0.5_f64.powi(FRACTION_BITS + 1) * target * n.sqrt() * weight;
         let kernel =
             (plan.rounding(self.rows, 2) + self.quick * plan.bound * (n * p).sqrt() * weight) * length;
         let pull = UNIT * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
@@ -188,7 +188,7 @@ impl Measured<'_> {
 
     /// Of the coefficients as they are, by residual equations `left`, without anything that was rounded;
     /// `None` where landmarks are all but dependent. Cost O(landmarks³).
-    pub(super) fn as_they_are(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
+    pub(super) fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
         let gram = plan.kernel.gram(&plan.landmarks);

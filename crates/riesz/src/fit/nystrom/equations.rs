@@ -1,7 +1,7 @@
 //! The normal equations of all landmarks or the first so many, from statistics, and the ridge that does best
 //! on held-out folds.
 
-use super::plan::{Plan, penalty};
+use super::plan::{FitPlan, penalty};
 use super::sample::add_penalty;
 use super::statistics::{Statistics, Sums};
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::linalg::{Cholesky, Matrix, dot};
 
 /// What is solved for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Penalties {
+pub struct RidgeSpec {
     /// The ridges that are tried: of several, the one with the least squared error on held-out folds.
     pub ridges: Vec<f64>,
     /// Whether there is a constant, which is not penalised.
@@ -18,7 +18,7 @@ pub struct Penalties {
 
 /// What was tried, and how it did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
+pub struct RidgeTrials {
     /// How many of the landmarks: the first so many.
     pub landmarks: usize,
     /// The ridge.
@@ -28,14 +28,14 @@ pub struct Tried {
 }
 
 /// The normal equations of the first so many landmarks, but for the penalty.
-struct Equations {
+struct NormalEquations {
     matrix: Matrix,
     cross: Matrix,
     gram: Matrix,
 }
 
-impl Equations {
-    fn new(plan: &Plan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
+impl NormalEquations {
+    fn new(plan: &FitPlan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
         let m = plan.landmarks.rows();
         // Those of the landmarks, then that of the constant.
         let mut places: Vec<usize> = (0..landmarks).collect();
@@ -47,8 +47,10 @@ impl Equations {
             Matrix::from_row_major(places.len(), places.len(), data)
         };
         let t = plan.targets.len();
-        let cross =
-            places.iter().flat_map(|&i| (0..t).map(move |o| right(plan, sums, intercept, i, o))).collect();
+        let cross = places
+            .iter()
+            .flat_map(|&i| (0..t).map(move |o| right_hand_side(plan, sums, intercept, i, o)))
+            .collect();
         Self {
             matrix: part(&sums.gram),
             cross: Matrix::from_row_major(places.len(), t, cross),
@@ -65,7 +67,7 @@ impl Equations {
 }
 
 /// The solution of the equations of all landmarks, and their matrix.
-pub(super) struct Solved {
+pub(super) struct NormalSolution {
     /// Of landmarks and, with an intercept, the constant.
     pub values: Matrix,
     /// Of `Â`.
@@ -75,19 +77,19 @@ pub(super) struct Solved {
 }
 
 /// Solves, in the memory of the sums.
-pub(super) fn solved(plan: &Plan, sums: Sums, ridge: f64, intercept: bool) -> Result<Solved> {
+pub(super) fn solved(plan: &FitPlan, sums: Sums, ridge: f64, intercept: bool) -> Result<NormalSolution> {
     let (m, t) = (plan.landmarks.rows(), plan.targets.len());
     let size = m + usize::from(intercept);
-    let cross = (0..size * t).map(|at| right(plan, &sums, intercept, at / t, at % t)).collect();
-    let mut matrix = sums.gram.into_leading(size);
+    let cross = (0..size * t).map(|at| right_hand_side(plan, &sums, intercept, at / t, at % t)).collect();
+    let mut matrix = sums.gram.truncate_square(size);
     add_penalty(plan, ridge, &mut matrix);
     let trace = (0..size).map(|i| matrix[(i, i)]).sum();
     let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
-    Ok(Solved { values: factor.solve(Matrix::from_row_major(size, t, cross)), factor, trace })
+    Ok(NormalSolution { values: factor.solve(Matrix::from_row_major(size, t, cross)), factor, trace })
 }
 
 /// A right-hand side: targets are less their centres, which a model without a constant has to learn.
-fn right(plan: &Plan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
+fn right_hand_side(plan: &FitPlan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
     let all = plan.landmarks.rows();
     let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, all)] };
     sums.cross[(i, o)] + center
@@ -95,10 +97,10 @@ fn right(plan: &Plan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
 
 /// The ridge with the least error on held-out folds, and the errors of all.
 pub(super) fn choose(
-    plan: &Plan,
+    plan: &FitPlan,
     statistics: &Statistics,
-    penalties: &Penalties,
-) -> Result<(f64, Vec<Tried>)> {
+    penalties: &RidgeSpec,
+) -> Result<(f64, Vec<RidgeTrials>)> {
     if plan.folds < 2 {
         let allowed = "to choose one, rows are divided into two folds or more";
         return Err(Error::parameter("ridge", "auto", allowed));
@@ -115,18 +117,22 @@ pub(super) fn choose(
         weight += own.gram[(m, m)] * plan.targets.len() as f64;
         for (landmarks, errors) in [(m, &mut errors)].into_iter().chain(parts.into_iter().zip(&mut of_parts))
         {
-            let learnt = Equations::new(plan, &rest, gram, penalties.intercept, landmarks);
-            let held = Equations::new(plan, &own, gram, penalties.intercept, landmarks);
+            let learnt = NormalEquations::new(plan, &rest, gram, penalties.intercept, landmarks);
+            let held = NormalEquations::new(plan, &own, gram, penalties.intercept, landmarks);
             for (ridge, error) in penalties.ridges.iter().zip(errors) {
                 let values = learnt.factor(*ridge)?.solve(learnt.cross.clone());
-                *error += lost(plan, &held, &own, &values, penalties.intercept);
+                *error += squared_error(plan, &held, &own, &values, penalties.intercept);
             }
         }
     }
     let mut tried = Vec::new();
     for (landmarks, errors) in parts.into_iter().zip(of_parts).chain([(m, errors)]) {
         let each = penalties.ridges.iter().zip(errors);
-        tried.extend(each.map(|(ridge, error)| Tried { landmarks, ridge: *ridge, error: error / weight }));
+        tried.extend(each.map(|(ridge, error)| RidgeTrials {
+            landmarks,
+            ridge: *ridge,
+            error: error / weight,
+        }));
     }
     let best = tried.iter().filter(|t| t.landmarks == m).min_by(|a, b| a.error.total_cmp(&b.error));
     let ridge = best.map_or(penalties.ridges[0], |best| best.ridge);
@@ -134,7 +140,13 @@ pub(super) fn choose(
 }
 
 /// `Σ w (y - f)²` of rows by their sums, over all targets.
-fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: bool) -> f64 {
+fn squared_error(
+    plan: &FitPlan,
+    held: &NormalEquations,
+    sums: &Sums,
+    values: &Matrix,
+    intercept: bool,
+) -> f64 {
     let (m, fitted) = (plan.landmarks.rows(), held.matrix.matmul(values));
     let of = |o: usize| {
         let (own, fitted) = (values.column(o), fitted.column(o));
@@ -147,7 +159,7 @@ fn lost(plan: &Plan, held: &Equations, sums: &Sums, values: &Matrix, intercept: 
 
 /// Coefficients with that of the constant, which without an intercept gives targets back the centres that
 /// they are less.
-pub(super) fn with_constant(values: Matrix, plan: &Plan, intercept: bool) -> Matrix {
+pub(super) fn with_constant(values: Matrix, plan: &FitPlan, intercept: bool) -> Matrix {
     let mut all = values.into_data();
     if !intercept {
         all.extend(plan.targets.iter().map(|target| -target.center));

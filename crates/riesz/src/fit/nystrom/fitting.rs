@@ -2,21 +2,21 @@
 //! asks for passes, and the model.
 
 use super::job::Job;
-use super::newton::Newton;
-use super::pass::Pass;
-use super::plan::{Model, Plan};
-use super::process::process;
+use super::newton::StreamingNewton;
+use super::pass::DataPass;
+use super::plan::{FitPlan, Model};
+use super::process::fit_gp;
 use super::residual::Coefficients;
-use super::ridge::Solution;
+use super::ridge::RidgeSolution;
 use super::statistics::Statistics;
-use super::survey::Survey;
+use super::survey::DataSurvey;
 use crate::error::{Error, Result};
 use crate::explanation::Fact;
-use crate::fit::task::{Fitted, noted};
+use crate::fit::task::{FittedModel, with_card_entries};
 
 /// What a fit begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum InitialData {
     /// Statistics of all rows.
     Statistics,
     /// The survey that the plan was made of.
@@ -25,30 +25,30 @@ pub enum Needs {
     Nothing,
 }
 
-impl Plan {
+impl FitPlan {
     /// What a fit by the plan begins with.
-    pub fn needs(&self) -> Needs {
+    pub fn needs(&self) -> InitialData {
         match self.model {
-            Model::Ridge | Model::Process(_) => Needs::Statistics,
-            Model::Gradients { .. } => Needs::Survey,
-            Model::Classes { .. } => Needs::Nothing,
+            Model::Ridge | Model::Process(_) => InitialData::Statistics,
+            Model::Gradients { .. } => InitialData::Survey,
+            Model::Classes { .. } => InitialData::Nothing,
         }
     }
 }
 
 /// What it begins with.
-pub enum Beginning<'b> {
+pub enum InitialInput<'b> {
     /// Of all rows, or of those that are to count.
     Statistics(Statistics),
     /// The one that the plan was made of.
-    Survey(&'b Survey),
+    Survey(&'b DataSurvey),
     /// Nothing but the plan.
     Nothing,
 }
 
 /// A fit under way.
 #[derive(Debug, Clone)]
-pub struct Fitting {
+pub struct FitState {
     state: State,
     /// Passes that were asked for by the user.
     corrections: usize,
@@ -58,29 +58,32 @@ pub struct Fitting {
 
 #[derive(Debug, Clone)]
 enum State {
-    Ridge(Box<Solution>),
-    Classes(Box<Newton>),
-    Process(Box<Fitted>),
+    Ridge(Box<RidgeSolution>),
+    Classes(Box<StreamingNewton>),
+    Process(Box<FittedModel>),
 }
 
-impl Fitting {
+impl FitState {
     /// Begins. Cost O(landmarks³), for every ridge and fold where there are several ridges; nothing for
     /// classes.
     ///
     /// # Errors
-    /// Those of [`Solution::new`], [`Solution::of_sample`], [`process`] and [`Newton::new`];
-    /// [`Error::Format`] for another beginning than the plan [needs](Plan::needs).
-    pub fn new(plan: &Plan, job: &Job, beginning: Beginning<'_>) -> Result<Self> {
+    /// Those of [`RidgeSolution::new`], [`RidgeSolution::of_sample`], [`fit_gp`] and
+    /// [`StreamingNewton::new`];
+    /// [`Error::Format`] for another beginning than the plan [needs](FitPlan::needs).
+    pub fn new(plan: &FitPlan, job: &Job, beginning: InitialInput<'_>) -> Result<Self> {
         let state = match (&plan.model, beginning) {
-            (Model::Ridge, Beginning::Statistics(all)) => {
-                State::Ridge(Box::new(Solution::new(plan, all, &job.penalties())?))
+            (Model::Ridge, InitialInput::Statistics(all)) => {
+                State::Ridge(Box::new(RidgeSolution::new(plan, all, &job.penalties())?))
             }
-            (Model::Process(_), Beginning::Statistics(all)) => State::Process(Box::new(process(plan, all)?)),
-            (Model::Gradients { .. }, Beginning::Survey(survey)) => {
-                State::Ridge(Box::new(Solution::of_sample(plan, survey, job.intercept, job.tolerance)?))
+            (Model::Process(_), InitialInput::Statistics(all)) => {
+                State::Process(Box::new(fit_gp(plan, all)?))
             }
-            (Model::Classes { .. }, Beginning::Nothing) => {
-                State::Classes(Box::new(Newton::new(plan, job.intercept)?))
+            (Model::Gradients { .. }, InitialInput::Survey(survey)) => {
+                State::Ridge(Box::new(RidgeSolution::of_sample(plan, survey, job.intercept, job.tolerance)?))
+            }
+            (Model::Classes { .. }, InitialInput::Nothing) => {
+                State::Classes(Box::new(StreamingNewton::new(plan, job.intercept)?))
             }
             _ => {
                 let problem = "fits by this plan begin with something else than was given".into();
@@ -92,7 +95,7 @@ impl Fitting {
 
     /// The coefficients at which a pass over all rows is to be made next; `None` when there is nothing left
     /// to do.
-    pub fn wants(&self) -> Option<&Coefficients> {
+    pub fn next_coefficients(&self) -> Option<&Coefficients> {
         match &self.state {
             State::Ridge(own) => own.wants_pass(self.corrections, self.passes).then(|| own.coefficients()),
             State::Classes(own) => (!own.converged).then_some(&own.coefficients),
@@ -101,7 +104,7 @@ impl Fitting {
     }
 
     /// What is lacking of the model if no further pass is made, in a few words.
-    pub fn lacks(&self) -> &'static str {
+    pub fn missing_stage(&self) -> &'static str {
         match &self.state {
             State::Ridge(own) if own.is_found() && self.passes < self.corrections => "not corrected",
             State::Ridge(own) if own.is_found() && own.certificate().is_some() => {
@@ -113,7 +116,7 @@ impl Fitting {
     }
 
     /// Whether there is a model, which further passes would only make better or better known.
-    pub fn is_found(&self) -> bool {
+    pub fn has_model(&self) -> bool {
         match &self.state {
             State::Ridge(own) => own.is_found(),
             State::Classes(own) => own.converged,
@@ -126,16 +129,17 @@ impl Fitting {
         self.passes
     }
 
-    /// Goes on by a pass over all rows at the coefficients that it [wants](Self::wants).
+    /// Goes on by a pass over all rows at the coefficients that it [wants](Self::next_coefficients).
     ///
     /// # Errors
-    /// Those of [`Solution::take`] and [`Newton::step`]; [`Error::Format`] for the pass of another fit.
-    pub fn take(&mut self, pass: &Pass) -> Result<()> {
+    /// Those of [`RidgeSolution::apply_residual`] and [`StreamingNewton::step`]; [`Error::Format`] for the
+    /// pass of another fit.
+    pub fn apply_pass(&mut self, pass: &DataPass) -> Result<()> {
         match (&mut self.state, pass) {
-            (State::Ridge(own), Pass::Residual(residual)) => {
-                own.take(residual, self.corrections, self.passes)?;
+            (State::Ridge(own), DataPass::Residual(residual)) => {
+                own.apply_residual(residual, self.corrections, self.passes)?;
             }
-            (State::Classes(own), Pass::Slope(slope)) => own.step(slope)?,
+            (State::Classes(own), DataPass::Slope(slope)) => own.step(slope)?,
             _ => return Err(Error::Format { problem: "this pass is of another kind of fit".into() }),
         }
         self.passes += 1;
@@ -143,7 +147,7 @@ impl Fitting {
     }
 
     /// The solution of a ridge regression.
-    pub fn solution(&self) -> Option<&Solution> {
+    pub fn solution(&self) -> Option<&RidgeSolution> {
         match &self.state {
             State::Ridge(own) => Some(own),
             _ => None,
@@ -154,18 +158,18 @@ impl Fitting {
     ///
     /// # Errors
     /// Those of an expansion.
-    pub fn fitted(&self) -> Result<Fitted> {
+    pub fn fitted(&self) -> Result<FittedModel> {
         match &self.state {
-            State::Ridge(own) => of_ridge(own),
+            State::Ridge(own) => ridge_result(own),
             State::Classes(own) => own.fitted(),
-            State::Process(own) => Ok(Fitted::clone(own)),
+            State::Process(own) => Ok(FittedModel::clone(own)),
         }
     }
 }
 
 /// What is to be said where rounding may have moved predictions by more than a hundredth of what they are off
 /// anyway, or than was asked for.
-fn rounded(solution: &Solution) -> Option<String> {
+fn rounded(solution: &RidgeSolution) -> Option<String> {
     solution.training_error()?;
     let remedy = match solution.is_direct() {
         true => "raise the ridge or take fewer landmarks, or more corrections",
@@ -176,7 +180,7 @@ fn rounded(solution: &Solution) -> Option<String> {
         false => "raise the ridge or take fewer landmarks",
     };
     if let Some(steps) = solution.fell_short() {
-        let off = solution.worst().map_or(String::new(), |(bound, error)| {
+        let off = solution.largest_bound().map_or(String::new(), |(bound, error)| {
             format!(": predictions may be off by up to {bound:.1e}, where their own error is {error:.1e}")
         });
         return Some(format!(
@@ -188,7 +192,7 @@ fn rounded(solution: &Solution) -> Option<String> {
             "landmarks are all but dependent, and nothing proves how far rounding moved the fit: {remedy}"
         ));
     }
-    let (bound, error) = solution.wide()?;
+    let (bound, error) = solution.bound_and_rmse()?;
     Some(format!(
         "rounding may have moved predictions by up to {bound:.1e}, where their own error is {error:.1e}: \
          {remedy}"
@@ -196,7 +200,7 @@ fn rounded(solution: &Solution) -> Option<String> {
 }
 
 /// What is known of a solution as of any fit.
-fn of_ridge(solution: &Solution) -> Result<Fitted> {
+fn ridge_result(solution: &RidgeSolution) -> Result<FittedModel> {
     let mut facts: Vec<Fact> = Vec::new();
     let whole = solution.tried.iter().map(|t| t.landmarks).max().unwrap_or(0);
     let least = |landmarks: usize| {
@@ -216,7 +220,7 @@ fn of_ridge(solution: &Solution) -> Result<Fitted> {
         }
     }
     warnings.extend(rounded(solution));
-    let model = noted(solution.model()?, facts);
+    let model = with_card_entries(solution.model()?, facts);
     let covariance = solution.missing().map(|own| own.covariance.clone());
-    Ok(Fitted { covariance, warnings, chosen: Some(solution.ridge), ..model.into() })
+    Ok(FittedModel { covariance, warnings, chosen: Some(solution.ridge), ..model.into() })
 }

@@ -13,25 +13,25 @@ use std::sync::atomic::AtomicBool;
 
 use crate::error::Result;
 use crate::linalg::Matrix;
-use crate::linalg::block::BlockGradients;
+use crate::linalg::block_cg::BlockConjugateGradients;
 
 /// Steps at most.
 const MOST: usize = 300;
 
 /// A search in coordinates u, of size × targets numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Gradients {
-    stage: Stage,
+pub(super) struct CgState {
+    stage: CgStage,
     /// How far points that are measured are from the solution, one a target.
     away: Vec<f64>,
     /// Begun with the first pass.
-    run: Option<BlockGradients>,
+    run: Option<BlockConjugateGradients>,
     steps: usize,
 }
 
 /// What the next pass is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum CgStage {
     /// To see what is left where it begins or seems to end.
     Look,
     /// A step along directions.
@@ -41,16 +41,16 @@ pub(super) enum Stage {
 }
 
 /// Blocks are taken as they are.
-fn same(block: Vec<f64>, _: usize) -> Result<Vec<f64>> {
+fn identity_preconditioner(block: Vec<f64>, _: usize) -> Result<Vec<f64>> {
     Ok(block)
 }
 
-impl Gradients {
+impl CgState {
     pub fn new(away: Vec<f64>) -> Self {
-        Self { stage: Stage::Look, away, run: None, steps: 0 }
+        Self { stage: CgStage::Look, away, run: None, steps: 0 }
     }
 
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> CgStage {
         self.stage
     }
 
@@ -71,7 +71,7 @@ impl Gradients {
         let mut point = Matrix::from_row_major(size, t, run.solution().to_vec());
         let directions = run.directions();
         let s = directions.len() / size;
-        if self.stage == Stage::Step {
+        if self.stage == CgStage::Step {
             for (i, row) in directions.chunks_exact(s).enumerate() {
                 (0..s).for_each(|k| point[(i, k)] += self.away[k] * row[k]);
             }
@@ -89,36 +89,39 @@ impl Gradients {
                 (run.residual()[i * self.away.len() + k] - left[(i, k)]) / self.away[k]
             })
             .collect();
-        *run.with_images().1 = images;
+        *run.directions_and_products().1 = images;
         self.steps += 1;
-        let definite = run.advance(same, &AtomicBool::new(false))?;
-        self.look();
+        let definite = run.advance(identity_preconditioner, &AtomicBool::new(false))?;
+        self.next_stage();
         if !definite {
-            self.stage = Stage::Look;
+            self.stage = CgStage::Look;
         }
         Ok(())
     }
 
     /// Goes on from the solution, by what is left there, to end when it is no longer than `targets`.
-    pub fn go_on(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
+    pub fn restart(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
         match &mut self.run {
             Some(run) => {
-                run.aim(targets);
-                run.restart(left.into_data(), same)?;
+                run.set_tolerance(targets);
+                run.restart(left.into_data(), identity_preconditioner)?;
             }
-            None => self.run = Some(BlockGradients::new(left.into_data(), targets, same)?),
+            None => {
+                self.run =
+                    Some(BlockConjugateGradients::new(left.into_data(), targets, identity_preconditioner)?)
+            }
         }
-        self.look();
+        self.next_stage();
         Ok(())
     }
 
     /// Ends.
     pub fn end(&mut self) {
-        self.stage = Stage::Done;
+        self.stage = CgStage::Done;
     }
 
-    fn look(&mut self) {
-        let over = self.run.as_ref().is_none_or(|run| run.converged() || run.stuck());
-        self.stage = if over || self.is_long() { Stage::Look } else { Stage::Step };
+    fn next_stage(&mut self) {
+        let over = self.run.as_ref().is_none_or(|run| run.converged() || run.is_stalled());
+        self.stage = if over || self.is_long() { CgStage::Look } else { CgStage::Step };
     }
 }

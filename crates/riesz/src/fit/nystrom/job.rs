@@ -2,21 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::equations::Penalties;
+use super::equations::RidgeSpec;
 use super::newton::start_of_classes;
-use super::plan::{Choice, Latent, Model, Plan};
-use super::process::Learning;
-use super::ridge::Solution;
-use super::rows::Rows;
+use super::plan::{FitPlan, LandmarkChoice, LatentFunction, Model};
+use super::process::GpTuning;
+use super::ridge::RidgeSolution;
+use super::rows::LabelledRows;
 use super::statistics::Statistics;
-use super::survey::Survey;
+use super::survey::DataSurvey;
+use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::fit::search::RIDGES;
-use crate::fit::selection::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
-use crate::fit::task::{Target, Task};
+use crate::fit::cross_validation::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
+use crate::fit::grid_search::RIDGES;
+use crate::fit::task::{FitTask, Target};
 use crate::fit::{GaussianProcessClassifier, KernelRidge};
 use crate::kernel::Kernel;
-use crate::stop::Watch;
 use crate::table::Column;
 
 /// What is to be fitted.
@@ -108,7 +108,7 @@ pub enum Kind {
     /// Kernel ridge regression.
     Ridge,
     /// A Gaussian process.
-    Process(Learning),
+    Process(GpTuning),
     /// Two classes, whose target is 0 and 1.
     Classes {
         /// Their names.
@@ -150,18 +150,18 @@ impl Job {
         }
     }
 
-    fn choice(&self) -> Choice {
+    fn choice(&self) -> LandmarkChoice {
         let folds = if self.ridge.is_some() || self.kind != Kind::Ridge { 1 } else { self.folds };
         // Classes are 0 and 1, and have their middle.
         let centered = self.intercept || self.kind != Kind::Ridge;
-        Choice { landmarks: self.landmarks, folds, centered, seed: self.seed }
+        LandmarkChoice { landmarks: self.landmarks, folds, centered, seed: self.seed }
     }
 
     /// An empty survey of rows with these features, so many targets, and weights or none.
-    pub fn survey(&self, columns: &[Column], targets: usize, weighted: bool) -> Survey {
+    pub fn survey(&self, columns: &[Column], targets: usize, weighted: bool) -> DataSurvey {
         let many = self.solver.map_or(self.landmarks > MANY, |solver| solver == Solver::Cg);
         let more = if many && self.kind == Kind::Ridge { self.landmarks.saturating_mul(SAMPLED) } else { 0 };
-        Survey::new(columns, targets, weighted, self.choice().candidates().max(more), self.seed)
+        DataSurvey::new(columns, targets, weighted, self.choice().candidates().max(more), self.seed)
     }
 
     /// The kernel that the fit is to have, tuned on the sample of a survey unless it is kept, and the prior
@@ -169,7 +169,7 @@ impl Job {
     ///
     /// # Errors
     /// Those of the fits that are tried.
-    pub fn tuned(&self, survey: &Survey, kernel: Kernel) -> Result<(Kernel, Model)> {
+    pub fn tuned(&self, survey: &DataSurvey, kernel: Kernel) -> Result<(Kernel, Model)> {
         match &self.kind {
             Kind::Ridge => Ok((self.of_ridge(survey, kernel)?, Model::Ridge)),
             Kind::Process(learning) => {
@@ -187,7 +187,7 @@ impl Job {
                 let (kernel, by) = match by {
                     Classifier::Regression => self.of_regression(survey, kernel, names)?,
                     Classifier::Process { restarts } => {
-                        (self.of_process(survey, kernel, names, *restarts)?, Latent::Process)
+                        (self.of_process(survey, kernel, names, *restarts)?, LatentFunction::Process)
                     }
                 };
                 Ok((kernel, Model::Classes { names: names.clone(), by, start: Vec::new() }))
@@ -195,22 +195,27 @@ impl Job {
         }
     }
 
-    fn of_regression(&self, survey: &Survey, kernel: Kernel, names: &[String]) -> Result<(Kernel, Latent)> {
+    fn of_regression(
+        &self,
+        survey: &DataSurvey,
+        kernel: Kernel,
+        names: &[String],
+    ) -> Result<(Kernel, LatentFunction)> {
         if let Some(ridge) = self.ridge {
-            return Ok((kernel, Latent::Penalised(ridge)));
+            return Ok((kernel, LatentFunction::Penalised(ridge)));
         }
         let sample = survey.sample()?;
         let target = Target::Classes { labels: labels(&sample), classes: names.to_vec() };
-        let mut task = Task::new(&sample.x, target, kernel);
+        let mut task = FitTask::new(&sample.x, target, kernel);
         (task.sample_weight, task.seed) = (sample.weights.clone(), self.seed);
         let (folds, fixed) = (self.folds, self.fixed_kernel);
         let (kernel, ridge) = crate::fit::logistic_landmarks::chosen(&task, folds, fixed, self.intercept)?;
-        Ok((kernel, Latent::Penalised(ridge)))
+        Ok((kernel, LatentFunction::Penalised(ridge)))
     }
 
     fn of_process(
         &self,
-        survey: &Survey,
+        survey: &DataSurvey,
         kernel: Kernel,
         names: &[String],
         restarts: usize,
@@ -218,7 +223,7 @@ impl Job {
         if self.fixed_kernel {
             return Ok(kernel);
         }
-        let some = survey.sample()?.first(PROCESS_TUNED_ON);
+        let some = survey.sample()?.head(PROCESS_TUNED_ON);
         let labels = labels(&some);
         if labels.iter().all(|label| *label == labels[0]) {
             let (only, rows) = (&names[labels[0]], some.len());
@@ -233,15 +238,15 @@ impl Job {
         Ok(start.fit(&some.x, &labels, names)?.model.kernel)
     }
 
-    fn of_ridge(&self, survey: &Survey, kernel: Kernel) -> Result<Kernel> {
+    fn of_ridge(&self, survey: &DataSurvey, kernel: Kernel) -> Result<Kernel> {
         if self.fixed_kernel || self.ridge.is_some() || kernel.with_lengthscales_times(1.0).is_none() {
             return Ok(kernel);
         }
         // They are in the order of their hashes: the first are a sample of the sample.
-        let some = survey.sample()?.first(TUNED_ON);
+        let some = survey.sample()?.head(TUNED_ON);
         let start = KernelRidge { center: self.intercept, ..KernelRidge::new(kernel, 1.0) };
         let ridges = default_ridges();
-        Ok(select_ridge_until(&start, &some.x, &some.y, &ridges, &DEFAULT_MULTIPLIERS, Watch::nobody())?
+        Ok(select_ridge_until(&start, &some.x, &some.y, &ridges, &DEFAULT_MULTIPLIERS, RunControl::nobody())?
             .best
             .kernel)
     }
@@ -250,9 +255,9 @@ impl Job {
     /// folds of the sample with 2,000 landmarks at most; classes begin where the sample alone would end.
     ///
     /// # Errors
-    /// As [`Plan::new`], and those of these fits.
-    pub fn plan(&self, survey: &Survey, (kernel, model): (Kernel, Model)) -> Result<Plan> {
-        let mut plan = Plan::new(survey, kernel, model, self.choice())?;
+    /// As [`FitPlan::new`], and those of these fits.
+    pub fn plan(&self, survey: &DataSurvey, (kernel, model): (Kernel, Model)) -> Result<FitPlan> {
+        let mut plan = FitPlan::new(survey, kernel, model, self.choice())?;
         let found = match plan.model {
             Model::Classes { .. } => start_of_classes(&plan, &survey.sample()?, self.intercept)?,
             _ => Vec::new(),
@@ -274,17 +279,17 @@ impl Job {
         Ok(plan)
     }
 
-    fn ridge_of_sample(&self, survey: &Survey, plan: &Plan) -> Result<f64> {
+    fn ridge_of_sample(&self, survey: &DataSurvey, plan: &FitPlan) -> Result<f64> {
         let some: Vec<usize> = (0..plan.landmarks.rows().min(CHOSEN_WITH)).collect();
         let mut few = plan.clone();
         few.landmarks = plan.landmarks.select_rows(&some);
         let statistics = Statistics::of(&few, &survey.sample()?, 0)?;
-        Ok(Solution::new(&few, statistics, &self.penalties())?.ridge)
+        Ok(RidgeSolution::new(&few, statistics, &self.penalties())?.ridge)
     }
 
     /// What is solved for.
-    pub fn penalties(&self) -> Penalties {
-        Penalties {
+    pub fn penalties(&self) -> RidgeSpec {
+        RidgeSpec {
             ridges: self.ridge.map_or(RIDGES.to_vec(), |ridge| vec![ridge]),
             intercept: self.intercept,
         }
@@ -297,7 +302,7 @@ const TUNED_ON: usize = 2000;
 const PROCESS_TUNED_ON: usize = 1000;
 
 /// Classes of rows whose target is 0 or 1.
-fn labels(rows: &Rows) -> Vec<usize> {
+fn labels(rows: &LabelledRows) -> Vec<usize> {
     rows.y.data().iter().map(|y| usize::from(*y > 0.0)).collect()
 }
 

@@ -7,19 +7,19 @@
 
 use std::collections::HashSet;
 
+use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, SeedableRng};
-use crate::stop::Watch;
 use crate::table::Table;
 
 /// Rows that are drawn at a time.
-const DRAWN: usize = 100;
+const BATCH: usize = 100;
 
 /// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but
 /// dependent.
-pub(super) const NOTHING: f64 = 1e-9;
+pub(super) const TRACE_TOLERANCE: f64 = 1e-9;
 
 /// Landmarks among candidates.
 #[derive(Debug, Clone)]
@@ -35,12 +35,12 @@ pub struct Landmarks {
 ///
 /// # Errors
 /// [`Error::Parameter`] for none; [`Error::Overflow`] where the kernel is not finite; [`Error::Interrupted`].
-pub(crate) fn landmarks(
+pub(crate) fn randomly_pivoted_cholesky(
     kernel: &Kernel,
     candidates: &Table,
     count: usize,
     seed: u64,
-    watch: Watch<'_>,
+    watch: RunControl<'_>,
 ) -> Result<Landmarks> {
     if count == 0 {
         return Err(Error::parameter("landmarks", count, "there is at least one"));
@@ -56,19 +56,19 @@ pub(crate) fn landmarks(
     let mut factor = Matrix::from_row_major(0, n, Vec::with_capacity(count.min(n) * n));
     let mut rows: Vec<usize> = Vec::new();
     while rows.len() < count {
-        watch.check()?;
+        watch.check_cancelled()?;
         let total: f64 = left.iter().sum();
-        if total.is_nan() || total <= NOTHING * all {
+        if total.is_nan() || total <= TRACE_TOLERANCE * all {
             break;
         }
-        let drawn = draw(&left, total, DRAWN.min(count), &mut random);
+        let drawn = draw(&left, total, BATCH.min(count), &mut random);
         let block = candidates.select_rows(&drawn);
         // What landmarks so far leave of the kernel between the drawn rows.
         let mut rest = kernel.gram(&block);
         let known = columns(&factor, &drawn);
         rest.subtract_product(&known, &known);
         drop(known);
-        let (mut accepted, lower) = accept(&rest, &drawn, &left, &mut random);
+        let (mut accepted, lower) = rejection_step(&rest, &drawn, &left, &mut random);
         accepted.truncate(count - rows.len());
         if accepted.is_empty() {
             continue;
@@ -76,7 +76,7 @@ pub(crate) fn landmarks(
         let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
         new.subtract_product(&columns(&factor, &chosen), &factor);
-        let Some(own) = compact(&lower, &accepted) else { continue };
+        let Some(own) = accepted_factor(&lower, &accepted) else { continue };
         own.solve_lower_in_place(&mut new);
         for row in 0..new.rows() {
             left.iter_mut().zip(new.row(row)).for_each(|(l, g)| *l = (*l - g * g).max(0.0));
@@ -93,7 +93,7 @@ pub(crate) fn landmarks(
 }
 
 /// The first so many rows that are equal to none of `chosen`, and to none before them.
-pub(super) fn others(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
+pub(super) fn distinct_rows_except(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
     let numbers = |i: usize| x.row(i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
     let mut known: HashSet<Vec<u64>> = chosen.iter().map(|&i| numbers(i)).collect();
     (0..x.rows()).filter(|&i| known.insert(numbers(i))).take(count).collect()
@@ -117,7 +117,7 @@ fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usiz
 
 /// Of drawn rows those that are accepted, each with the chance of what the accepted ones before it leave of
 /// it, and the Cholesky factor of their kernel matrix; numbers beside theirs are 0.
-fn accept(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Random) -> (Vec<usize>, Matrix) {
+fn rejection_step(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Random) -> (Vec<usize>, Matrix) {
     let b = drawn.len();
     let mut lower = Matrix::zeros(b, b);
     let mut accepted: Vec<usize> = Vec::new();
@@ -138,7 +138,7 @@ fn accept(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Random) -> 
 }
 
 /// The factor of the accepted rows alone.
-fn compact(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
+fn accepted_factor(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
     let packed =
         accepted.iter().enumerate().flat_map(|(t, &k)| accepted[..=t].iter().map(move |&j| lower[(k, j)]));
     Cholesky::from_packed(accepted.len(), &packed.collect::<Vec<_>>(), 0.0)
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn landmarks_explain_the_kernel() {
         let (x, kernel) = (uneven(600), Kernel::gaussian(&[0.7, 0.5, 0.9]));
-        let found = landmarks(&kernel, &x, 60, 3, Watch::nobody()).unwrap();
+        let found = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::nobody()).unwrap();
         assert_eq!(found.rows.len(), 60);
         let of = |rows: &[usize]| unexplained(&kernel, &x, &x.select_rows(rows));
         assert!(
@@ -189,7 +189,7 @@ mod tests {
         assert!(of(&found.rows[..20]) > of(&found.rows[..40]));
         let uniform: f64 = (0..10).map(|seed| of(&x.sample_rows(60, seed))).sum::<f64>() / 10.0;
         assert!(found.unexplained < 0.6 * uniform, "{} {uniform}", found.unexplained);
-        let again = landmarks(&kernel, &x, 60, 3, Watch::nobody()).unwrap();
+        let again = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::nobody()).unwrap();
         assert_eq!(again.rows, found.rows);
     }
 
@@ -197,19 +197,25 @@ mod tests {
     #[test]
     fn there_are_no_more_landmarks_than_needed() {
         let x = Table::from_rows(&(0..90).map(|i| [f64::from(i % 5)]).collect::<Vec<_>>()).unwrap();
-        let found = landmarks(&Kernel::gaussian(&[1.0]), &x, 50, 0, Watch::nobody()).unwrap();
+        let found =
+            randomly_pivoted_cholesky(&Kernel::gaussian(&[1.0]), &x, 50, 0, RunControl::nobody()).unwrap();
         assert_eq!(found.rows.len(), 5);
         let linear = crate::kernel::Linear { columns: vec![0], center: vec![-1.0], scale: vec![1.0] };
-        assert_eq!(landmarks(&linear.into(), &x, 50, 0, Watch::nobody()).unwrap().rows.len(), 1);
-        assert!(landmarks(&Kernel::gaussian(&[1.0]), &x, 0, 0, Watch::nobody()).is_err());
+        assert_eq!(
+            randomly_pivoted_cholesky(&linear.into(), &x, 50, 0, RunControl::nobody()).unwrap().rows.len(),
+            1
+        );
+        assert!(
+            randomly_pivoted_cholesky(&Kernel::gaussian(&[1.0]), &x, 0, 0, RunControl::nobody()).is_err()
+        );
     }
 
     /// Rows that are not there yet, in their order; -0 is 0.
     #[test]
     fn others_are_rows_of_their_own() {
         let x = Table::from_rows(&[[1.0], [0.0], [2.0], [-0.0], [1.0], [3.0], [4.0]]).unwrap();
-        assert_eq!(others(&x, &[4, 5], 9), [1, 2, 6]);
-        assert_eq!(others(&x, &[4, 5], 2), [1, 2]);
+        assert_eq!(distinct_rows_except(&x, &[4, 5], 9), [1, 2, 6]);
+        assert_eq!(distinct_rows_except(&x, &[4, 5], 2), [1, 2]);
     }
 
     /// By the definition of the method, how often each of three rows is the first, and the second after it.
@@ -221,7 +227,7 @@ mod tests {
         let mut counts = [[0.0; 3]; 3];
         let draws = 6000;
         for seed in 0..draws {
-            let found = landmarks(&kernel, &x, 2, seed, Watch::nobody()).unwrap().rows;
+            let found = randomly_pivoted_cholesky(&kernel, &x, 2, seed, RunControl::nobody()).unwrap().rows;
             counts[found[0]][found[1]] += 1.0 / draws as f64;
         }
         for i in 0..3 {

@@ -6,12 +6,12 @@
 //! rows → Survey (a sample, ranges) → Plan (kernel, landmarks, rounding)
 //! rows, Plan → Statistics                       what a Fitting begins with, unless it needs none
 //! rows, Plan, Coefficients → Pass               as often as it wants
-//! Fitting → Expansion of the landmarks
+//! Fitting → KernelExpansion of the landmarks
 //! ```
 //!
-//! What is computed of parts are [`Survey`], [`Statistics`] and [`Pass`]: each can be merged with others of
-//! its kind, and written to a file. A [`Fitting`] is all that whoever reads the rows has to know of what is
-//! fitted.
+//! What is computed of parts are [`DataSurvey`], [`Statistics`] and [`DataPass`]: each can be merged with
+//! others of its kind, and written to a file. A [`FitState`] is all that whoever reads the rows has to know
+//! of what is fitted.
 
 mod certificate;
 mod equations;
@@ -37,20 +37,22 @@ mod survey;
 mod tests;
 
 pub use certificate::Certificate;
-pub use equations::{Penalties, Tried};
-pub use fitting::{Beginning, Fitting, Needs};
+pub use equations::{RidgeSpec, RidgeTrials};
+pub use fitting::{FitState, InitialData, InitialInput};
 pub use job::{Classifier, Job, Kind, Solver};
 pub use landmarks::Landmarks;
-pub use nested::Missing;
-pub use newton::Newton;
-pub use pass::{Measuring, Pass};
-pub use plan::{Choice, Latent, Model, Plan, Prior, Scale};
-pub use process::{Learning, process};
-pub use residual::{Coefficients, Residual};
-pub use ridge::Solution;
-pub use rows::Rows;
+pub use nested::LandmarkErrorEstimate;
+pub use newton::StreamingNewton;
+pub use pass::{DataPass, PassBuilder};
+pub use plan::{FitPlan, FixedPointScale, GpPrior, LandmarkChoice, LatentFunction, Model};
+pub use process::{GpTuning, fit_gp};
+pub use residual::{Coefficients, ResidualPass};
+pub use ridge::RidgeSolution;
+pub use rows::LabelledRows;
 pub(crate) use run::fit_rows;
-pub use run::{Heed, Nowhere, Source, Store, fit, kept_survey, names, pass, statistics, usual_passes};
-pub use slope::{Slope, Sloping};
+pub use run::{
+    FitControl, NoStore, ResultStore, RowSource, expected_passes, fit, kept_survey, names, pass, statistics,
+};
+pub use slope::{LogisticGradient, LogisticGradientBuilder};
 pub use statistics::{Accumulator, Statistics};
-pub use survey::Survey;
+pub use survey::DataSurvey;

@@ -18,12 +18,12 @@
 //!
 //! That is no bound: nothing in a fit through landmarks rules out what it has not seen.
 
-use super::landmarks::NOTHING;
-use super::plan::Plan;
+use super::landmarks::TRACE_TOLERANCE;
+use super::plan::FitPlan;
 use super::sample::penalty_times;
 use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix, dot};
-use crate::posterior::{Covariance, Known, Refitted};
+use crate::posterior::{PosteriorCovariance, Refitted, VarianceReduction};
 
 /// Doublings that are looked at.
 const DOUBLINGS: usize = 4;
@@ -44,7 +44,7 @@ fn sizes(landmarks: usize) -> Vec<usize> {
 
 /// How far a fit is from the one with all rows, where the last doubling added `last`, the one before it
 /// `before`, and there are so many to come.
-fn distance(last: f64, before: f64, doublings: f64) -> f64 {
+fn extrapolated_distance(last: f64, before: f64, doublings: f64) -> f64 {
     let ratio = if before > 0.0 { (last / before).clamp(LEAST, 1.0) } else { 1.0 };
     let part = |k: i32| (doublings - f64::from(k) + 1.0).min(1.0) * ratio.powi(2 * k);
     last * (1..=doublings.ceil() as i32).map(part).sum::<f64>().sqrt()
@@ -52,15 +52,15 @@ fn distance(last: f64, before: f64, doublings: f64) -> f64 {
 
 /// How far a fit is estimated to be from the one with all rows as support points.
 #[derive(Debug, Clone)]
-pub struct Missing {
+pub struct LandmarkErrorEstimate {
     /// The root mean square over rows of what predictions are off, one a target; of classes that of log odds,
     /// over rows by what the curvature of the loss is there.
     pub distances: Vec<f64>,
     /// What anything linear in the model is off.
-    pub covariance: Covariance,
+    pub covariance: PosteriorCovariance,
 }
 
-impl Missing {
+impl LandmarkErrorEstimate {
     /// For a model's card.
     pub(super) fn facts(&self) -> Vec<Fact> {
         let one = self.distances.len() == 1;
@@ -72,8 +72,8 @@ impl Missing {
 
 /// A solution, and the matrix that it solves, in whose inner product fits with fewer landmarks are
 /// projections.
-pub(super) struct Nested<'s> {
-    pub plan: &'s Plan,
+pub(super) struct NestedFits<'s> {
+    pub plan: &'s FitPlan,
     /// Of `A = KᵀWK + λP`, by landmarks and, where it is learnt, the constant.
     pub factor: &'s Cholesky,
     /// λ.
@@ -88,10 +88,10 @@ pub(super) struct Nested<'s> {
     pub rounding: f64,
 }
 
-impl Nested<'_> {
+impl NestedFits<'_> {
     /// `None` with less than two doublings to look at, and for some of the plan's rows that are fewer than
     /// landmarks. Cost O(landmarks² targets).
-    pub fn missing(&self) -> Option<Missing> {
+    pub fn missing(&self) -> Option<LandmarkErrorEstimate> {
         let (plan, size, weight) = (self.plan, self.factor.size(), self.weight);
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
         let few = self.rows <= m as u64 && self.rows != plan.rows;
@@ -100,23 +100,23 @@ impl Nested<'_> {
             return None;
         }
         // Landmarks that explain the kernel leave nothing to others.
-        let explained = plan.unexplained <= 10.0 * NOTHING;
+        let explained = plan.unexplained <= 10.0 * TRACE_TOLERANCE;
         let doublings = if explained { 0.0 } else { (self.rows as f64 / m as f64).log2().max(0.0) };
         let values = Matrix::from_row_major(size, t, self.values.data()[..size * t].to_vec());
         let at = self.factor.upper_times(&values);
         let mut steps = Vec::new();
         let mut last = values;
         for own in sizes {
-            let smaller = self.first(&at, own);
+            let smaller = self.truncated_fit(&at, own);
             last.data_mut().iter_mut().zip(smaller.data()).for_each(|(v, other)| *v -= other);
             steps.push(std::mem::replace(&mut last, smaller));
         }
-        let lengths: Vec<Vec<(f64, f64)>> = steps.iter().map(|step| self.lengths(step)).collect();
+        let lengths: Vec<Vec<(f64, f64)>> = steps.iter().map(|step| self.function_norms(step)).collect();
         let (mut distances, mut known) = (Vec::new(), Vec::new());
         for o in 0..t {
             let root = |(square, _): (f64, f64)| (square.max(0.0) / weight).sqrt();
             let of: Vec<f64> = lengths.iter().map(|own| root(own[o])).collect();
-            let distance = distance(of[0], of[1], doublings);
+            let distance = extrapolated_distance(of[0], of[1], doublings);
             // Of steps that are no larger than rounding nothing is known but their size.
             let kept: Vec<usize> = (0..steps.len()).filter(|&k| lengths[k][o].0 > lengths[k][o].1).collect();
             if distance > 0.0 && kept.len() < 2 {
@@ -131,16 +131,25 @@ impl Nested<'_> {
                 intercept[k] = if size > m { scale * steps[k][(m, o)] } else { 0.0 };
             }
             distances.push(distance);
-            known.push(Known::Refits { coef, intercept, of: Refitted::Landmarks });
+            known.push(VarianceReduction::RefitDifferences {
+                coef,
+                intercept,
+                of: Refitted::LandmarkDoubling,
+            });
         }
-        Some(Missing {
+        Some(LandmarkErrorEstimate {
             distances,
-            covariance: Covariance { prior: 0.0, mirror: None, known, scale: vec![1.0; t] },
+            covariance: PosteriorCovariance {
+                prior_scale: 0.0,
+                skew_swap: None,
+                reduction: known,
+                scale: vec![1.0; t],
+            },
         })
     }
 
     /// The fit with the first landmarks alone, and the constant, by `Lᵀθ`.
-    fn first(&self, at: &Matrix, landmarks: usize) -> Matrix {
+    fn truncated_fit(&self, at: &Matrix, landmarks: usize) -> Matrix {
         let (m, size, t) = (self.plan.landmarks.rows(), self.factor.size(), at.cols());
         let mut own = Matrix::from_row_major(landmarks, t, at.data()[..landmarks * t].to_vec());
         let mut constants = vec![0.0; t];
@@ -163,7 +172,7 @@ impl Nested<'_> {
     }
 
     /// `Σ w f(x)²` over the rows for functions by their coefficients, and what of it may be rounding.
-    fn lengths(&self, step: &Matrix) -> Vec<(f64, f64)> {
+    fn function_norms(&self, step: &Matrix) -> Vec<(f64, f64)> {
         let (whole, pull) = (self.factor.upper_times(step), penalty_times(self.plan, step));
         let squares = |of: &Matrix, other: &Matrix, o: usize| dot(&of.column(o), &other.column(o));
         (0..step.cols())
@@ -183,14 +192,14 @@ mod tests {
     #[test]
     fn what_is_missing_is_what_doublings_add() {
         // Halves of squares to the end, and three doublings and a half.
-        assert!((distance(1.0, 2.0_f64.sqrt(), 200.0) - 1.0).abs() < 1e-12);
+        assert!((extrapolated_distance(1.0, 2.0_f64.sqrt(), 200.0) - 1.0).abs() < 1e-12);
         let some: f64 = 0.5 + 0.25 + 0.125 + 0.5 * 0.0625;
-        assert!((distance(3.0, 3.0 * 2.0_f64.sqrt(), 3.5) - 3.0 * some.sqrt()).abs() < 1e-12);
+        assert!((extrapolated_distance(3.0, 3.0 * 2.0_f64.sqrt(), 3.5) - 3.0 * some.sqrt()).abs() < 1e-12);
         // None where all rows are landmarks; no shrinking is no reason to expect growth, and much no reason
         // to expect none.
-        assert_eq!(distance(1.0, 2.0, 0.0), 0.0);
-        assert!((distance(2.0, 1.0, 4.0) - 4.0).abs() < 1e-12);
-        assert!((distance(1.0, 100.0, 1.0) - LEAST).abs() < 1e-12);
+        assert_eq!(extrapolated_distance(1.0, 2.0, 0.0), 0.0);
+        assert!((extrapolated_distance(2.0, 1.0, 4.0) - 4.0).abs() < 1e-12);
+        assert!((extrapolated_distance(1.0, 100.0, 1.0) - LEAST).abs() < 1e-12);
         assert_eq!(sizes(2000), [1000, 500, 250, 125]);
         assert_eq!(sizes(5), [2, 1]);
     }

@@ -8,24 +8,24 @@
 //! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of
 //! observations with variances 1/D (Rasmussen and Williams 2006, section 3.4).
 
-use super::nested::{Missing, Nested};
-use super::plan::{Latent, Model, Plan};
+use super::nested::{LandmarkErrorEstimate, NestedFits};
+use super::plan::{FitPlan, LatentFunction, Model};
 use super::residual::Coefficients;
-use super::rows::Rows;
+use super::rows::LabelledRows;
 use super::sample::{add_penalty, penalty_times};
-use super::slope::{Slope, Sloping};
+use super::slope::{LogisticGradient, LogisticGradientBuilder};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::fit::Laplace;
-use crate::fit::task::Fitted;
+use crate::fit::InducingLaplace;
+use crate::fit::task::FittedModel;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, dot};
 
 /// Newton's method, step by step.
 #[derive(Debug, Clone)]
-pub struct Newton {
-    plan: Plan,
-    by: Latent,
+pub struct StreamingNewton {
+    plan: FitPlan,
+    by: LatentFunction,
     /// What half the squared norm of the function counts, beside the loss.
     ridge: f64,
     intercept: bool,
@@ -34,9 +34,9 @@ pub struct Newton {
     /// Where the next slope is to be taken.
     pub coefficients: Coefficients,
     /// Where the last good slope was taken.
-    last: Option<Last>,
+    last: Option<AcceptedPoint>,
     /// Of the last slope with curvature.
-    curved: Option<Curved>,
+    curved: Option<HessianModel>,
     /// Slopes so far.
     pub passes: usize,
     /// `gᵀ H⁻¹ g` at the last of them: twice what the objective is above its least, about.
@@ -45,20 +45,20 @@ pub struct Newton {
     /// Whether it has ended.
     pub converged: bool,
     /// Whether it ends with the next slope that has the curvature.
-    ends: bool,
+    stop_at_next: bool,
     /// Whether it ended for having taken long.
-    short: bool,
+    stopped_early: bool,
     /// How often the curvature was summed up anew for steps that helped little.
-    renewed: usize,
+    hessian_refreshes: usize,
     /// How far it is from the fit with all rows as support points.
-    missing: Option<Missing>,
+    missing: Option<LandmarkErrorEstimate>,
     /// Of a process, and the logarithm of the marginal likelihood in Laplace's approximation.
-    posterior: Option<(Laplace, f64)>,
+    posterior: Option<(InducingLaplace, f64)>,
 }
 
 /// Where a good slope was taken.
 #[derive(Debug, Clone)]
-struct Last {
+struct AcceptedPoint {
     values: Matrix,
     objective: f64,
     /// That of the objective, with the opposite sign.
@@ -67,7 +67,7 @@ struct Last {
 
 /// The curvature somewhere, and what steps since then have shown of it.
 #[derive(Debug, Clone)]
-struct Curved {
+struct HessianModel {
     /// Of `KᵀDK + ridge P`.
     factor: Cholesky,
     /// `Σ D`.
@@ -76,7 +76,7 @@ struct Curved {
     secants: Vec<(Vec<f64>, Vec<f64>)>,
 }
 
-impl Curved {
+impl HessianModel {
     /// The inverse curvature times a vector, as the factor and all secants say (BFGS, in the two loops of
     /// Nocedal 1980).
     fn solve(&self, gradient: &[f64]) -> Vec<f64> {
@@ -102,17 +102,17 @@ impl Curved {
 /// Where the step at hand is the last: decrements, relative to the objective, by the curvature where the
 /// slope is, whose steps square them, and those that a step by an earlier curvature should leave, by the last
 /// two of them. And decrements which are so small that it is when they no longer shrink by half.
-const LAST: (f64, f64) = (1e-9, 1e-15);
+const CONVERGED: (f64, f64) = (1e-9, 1e-15);
 const STALLED: (f64, f64) = (1e-6, 1e-9);
 /// Decrements, relative to the objective, from which on the curvature is no longer summed up at every step: a
 /// pass with it takes as long as some eight without.
-const NEAR: f64 = 0.1;
+const FULL_HESSIAN_ABOVE: f64 = 0.1;
 /// What a decrement is of the one before it where it is summed up anew, and how often that may be: where
 /// rounding is much of the curvature, as of landmarks that are all but dependent, secants say more of it.
-const POOR: f64 = 0.1;
+const REFRESH_RATIO: f64 = 0.1;
 const RENEWED: usize = 3;
 /// Passes after which decrements that are so small, relative to the objective, are small enough.
-const PATIENCE: usize = 40;
+const MAX_PASSES_RELAXED: usize = 40;
 const TOLERABLE: f64 = 1e-4;
 
 /// Rows of the sample for each landmark that a start is found from, and how many of either class there must
@@ -131,18 +131,18 @@ const STARTS: usize = 20;
 ///
 /// # Errors
 /// Those of [`Newton::new`], and of rows that are not the plan's.
-pub(super) fn start_of_classes(plan: &Plan, sample: &Rows, intercept: bool) -> Result<Vec<f64>> {
-    let some = sample.first(plan.landmarks.rows().saturating_mul(STARTED_FROM).max(1000));
+pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept: bool) -> Result<Vec<f64>> {
+    let some = sample.head(plan.landmarks.rows().saturating_mul(STARTED_FROM).max(1000));
     let ones = some.y.data().iter().filter(|y| **y > 0.0).count();
     if plan.rows < 2 * some.len() as u64 || ones.min(some.len() - ones) < OF_EITHER {
         return Ok(Vec::new());
     }
     let all = || {
-        let mut own = Newton::new(plan, intercept)?;
+        let mut own = StreamingNewton::new(plan, intercept)?;
         own.ridge *= some.len() as f64 / plan.rows as f64;
         loop {
             let coefficients = own.coefficients.clone();
-            let mut slope = Sloping::new(plan, &coefficients);
+            let mut slope = LogisticGradientBuilder::new(plan, &coefficients);
             slope.add(&some)?;
             own.step(&slope.finish(0))?;
             let least = own.last.as_ref().map_or(0.0, |last| last.objective);
@@ -160,22 +160,22 @@ pub(super) fn start_of_classes(plan: &Plan, sample: &Rows, intercept: bool) -> R
     }
 }
 
-impl Newton {
+impl StreamingNewton {
     /// From where the plan says.
     ///
     /// # Errors
     /// [`Error::Format`] for a plan of another kind; [`Error::Parameter`] for a ridge that is not positive;
     /// [`Error::Target`] if there are not two classes.
-    pub fn new(plan: &Plan, intercept: bool) -> Result<Self> {
+    pub fn new(plan: &FitPlan, intercept: bool) -> Result<Self> {
         let Model::Classes { names, by, start } = &plan.model else {
             return Err(Error::Format { problem: "this plan is not one of classes".into() });
         };
         let ridge = match by {
-            Latent::Penalised(ridge) => *ridge,
-            Latent::Process => 1.0,
+            LatentFunction::Penalised(ridge) => *ridge,
+            LatentFunction::Process => 1.0,
         };
         // A process has its prior mean.
-        let intercept = intercept && *by != Latent::Process;
+        let intercept = intercept && *by != LatentFunction::Process;
         crate::fit::positive("ridge", ridge)?;
         if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || names.len() != 2 {
             let problem =
@@ -199,9 +199,9 @@ impl Newton {
             decrement: f64::INFINITY,
             rows: 0,
             converged: false,
-            ends: false,
-            short: false,
-            renewed: 0,
+            stop_at_next: false,
+            stopped_early: false,
+            hessian_refreshes: 0,
             missing: None,
             posterior: None,
         })
@@ -211,14 +211,14 @@ impl Newton {
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`] where steps no longer help.
-    pub fn step(&mut self, slope: &Slope) -> Result<()> {
+    pub fn step(&mut self, slope: &LogisticGradient) -> Result<()> {
         let (p, ridge) = (self.plan.size(), self.ridge);
         let theta = self.coefficients.values.data().to_vec();
         let pull = penalty_times(&self.plan, &self.coefficients.values);
         let pull: Vec<f64> = pull.data().iter().map(|v| ridge * v).collect();
         let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
         (self.passes, self.rows) = (self.passes + 1, slope.rows());
-        if let Some(Last { values: before, objective: least, .. }) = &self.last
+        if let Some(AcceptedPoint { values: before, objective: least, .. }) = &self.last
             && objective > least + 1e-12 * least.abs()
         {
             // Back halfway.
@@ -233,7 +233,7 @@ impl Newton {
                 });
             }
             self.coefficients = Coefficients { values: half, curvature: true };
-            (self.ends, self.short) = (false, false);
+            (self.stop_at_next, self.stopped_early) = (false, false);
             return Ok(());
         }
         let size = if self.intercept { p } else { p - 1 };
@@ -257,26 +257,30 @@ impl Newton {
         }
         let change = curved.solve(&gradient);
         let before = std::mem::replace(&mut self.decrement, dot(&gradient, &change));
-        self.last = Some(Last { values: self.coefficients.values.clone(), objective, gradient });
+        self.last = Some(AcceptedPoint { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
         // Rounding may make it negative.
         let share = self.decrement.abs() / objective.abs();
         let fresh = slope.has_curvature();
         let (done, stalled) = match fresh {
-            true => (share <= LAST.0, STALLED.0),
-            false => (share * (self.decrement / before).min(1.0) <= LAST.1, STALLED.1),
+            true => (share <= CONVERGED.0, STALLED.0),
+            false => (share * (self.decrement / before).min(1.0) <= CONVERGED.1, STALLED.1),
         };
         // Or rounding is all that moves it.
         let found = done || share <= stalled && self.decrement > 0.5 * before;
-        self.short |= !found && !self.ends && self.passes >= PATIENCE && share <= TOLERABLE;
+        self.stopped_early |=
+            !found && !self.stop_at_next && self.passes >= MAX_PASSES_RELAXED && share <= TOLERABLE;
         // A process needs the curvature where it ends.
-        let ends = found || self.short || self.ends;
-        self.converged = ends && (fresh || self.by != Latent::Process);
-        self.ends = ends;
-        let moves =
-            if fresh { share > NEAR } else { self.decrement > POOR * before && self.renewed < RENEWED };
-        self.renewed += usize::from(!fresh && moves);
+        let ends = found || self.stopped_early || self.stop_at_next;
+        self.converged = ends && (fresh || self.by != LatentFunction::Process);
+        self.stop_at_next = ends;
+        let moves = if fresh {
+            share > FULL_HESSIAN_ABOVE
+        } else {
+            self.decrement > REFRESH_RATIO * before && self.hessian_refreshes < RENEWED
+        };
+        self.hessian_refreshes += usize::from(!fresh && moves);
         let curvature = moves || ends;
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {
@@ -291,17 +295,17 @@ impl Newton {
     }
 
     /// The matrix of a slope's Newton step.
-    fn factored(&self, slope: &Slope, size: usize) -> Result<Curved> {
+    fn factored(&self, slope: &LogisticGradient, size: usize) -> Result<HessianModel> {
         let mut matrix = slope.curvature(&self.plan, size);
         add_penalty(&self.plan, self.ridge, &mut matrix);
         let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
-        Ok(Curved { factor, weight: slope.weight(&self.plan), secants: Vec::new() })
+        Ok(HessianModel { factor, weight: slope.weight(&self.plan), secants: Vec::new() })
     }
 
     fn remedy(&self) -> &'static str {
         match self.by {
-            Latent::Penalised(_) => "raise the ridge",
-            Latent::Process => "take fewer landmarks, or a kernel of smaller scale",
+            LatentFunction::Penalised(_) => "raise the ridge",
+            LatentFunction::Process => "take fewer landmarks, or a kernel of smaller scale",
         }
     }
 
@@ -317,10 +321,10 @@ impl Newton {
     }
 
     /// What else follows from the last slope.
-    fn end(&mut self, slope: &Slope) -> Result<()> {
+    fn end(&mut self, slope: &LogisticGradient) -> Result<()> {
         let plan = &self.plan;
-        let of = |curved: &Curved| {
-            Nested {
+        let of = |curved: &HessianModel| {
+            NestedFits {
                 plan,
                 factor: &curved.factor,
                 ridge: self.ridge,
@@ -332,12 +336,12 @@ impl Newton {
             .missing()
         };
         self.missing = self.curved.as_ref().and_then(of);
-        if self.by == Latent::Process {
+        if self.by == LatentFunction::Process {
             // What the last step still gains, by its quadratic model.
             let least = self.last.as_ref().map_or(f64::NAN, |last| last.objective - 0.5 * self.decrement);
             let rounding = 0.5 * plan.bound * 0.5_f64.powi(22);
             let gram = slope.curvature(plan, plan.landmarks.rows());
-            let own = Laplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
+            let own = InducingLaplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
             let evidence = -least - 0.5 * own.volume;
             self.posterior = Some((own, evidence));
         }
@@ -348,18 +352,18 @@ impl Newton {
     ///
     /// # Errors
     /// Those of an expansion.
-    pub fn fitted(&self) -> Result<Fitted> {
+    pub fn fitted(&self) -> Result<FittedModel> {
         let m = self.plan.landmarks.rows();
         let values = self.coefficients.values.data();
         let (link, mut card) = match self.by {
-            Latent::Penalised(_) => (
+            LatentFunction::Penalised(_) => (
                 Link::Logistic,
                 vec![
                     Fact::new("model", "kernel logistic regression through landmarks"),
                     Fact::measured("ridge", self.ridge),
                 ],
             ),
-            Latent::Process => (
+            LatentFunction::Process => (
                 Link::LatentLogistic,
                 vec![Fact::new(
                     "model",
@@ -384,29 +388,29 @@ impl Newton {
             ),
             Fact::new("plan", &self.plan.digest()[..16]),
         ]);
-        card.extend(self.missing.iter().flat_map(Missing::facts));
-        let model = Expansion {
+        card.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
+        let model = KernelExpansion {
             kernel: self.plan.kernel.clone(),
-            points: self.plan.landmarks.clone(),
+            support_points: self.plan.landmarks.clone(),
             coef: Matrix::column_vector(values[..m].to_vec()),
             intercept: vec![if self.intercept { values[m] } else { 0.0 }],
             output_names: vec![format!("{} vs {}", self.classes[1], self.classes[0])],
             link,
             classes: self.classes.clone(),
-            card,
+            model_card: card,
         };
         model.validate()?;
         let known = self.posterior.as_ref().map(|(own, _)| &own.covariance);
         let missing = self.missing.as_ref().map(|own| &own.covariance);
         let chosen = match self.by {
-            Latent::Penalised(_) => Some(self.ridge),
-            Latent::Process => None,
+            LatentFunction::Penalised(_) => Some(self.ridge),
+            LatentFunction::Process => None,
         };
-        Ok(Fitted {
+        Ok(FittedModel {
             covariance: known.or(missing).cloned(),
             log_marginal_likelihood: self.posterior.as_ref().map(|(_, evidence)| *evidence),
             iterations: vec![self.passes],
-            warnings: self.short.then(|| self.ended_short()).into_iter().collect(),
+            warnings: self.stopped_early.then(|| self.ended_short()).into_iter().collect(),
             chosen,
             ..model.into()
         })

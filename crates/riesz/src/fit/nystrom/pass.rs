@@ -3,27 +3,27 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::{Model, Plan};
-use super::residual::{Coefficients, Residual};
-use super::rows::Rows;
-use super::slope::{Slope, Sloping};
+use super::plan::{FitPlan, Model};
+use super::residual::{Coefficients, ResidualPass};
+use super::rows::LabelledRows;
+use super::slope::{LogisticGradient, LogisticGradientBuilder};
 use crate::error::{Error, Result};
 
 /// What the rows of some units say of coefficients.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Pass {
+pub enum DataPass {
     /// Of a regression: what they leave of the targets.
-    Residual(Residual),
+    Residual(ResidualPass),
     /// Of a classification: gradient and curvature.
-    Slope(Slope),
+    Slope(LogisticGradient),
 }
 
-impl Pass {
+impl DataPass {
     /// Of no rows.
-    pub fn empty(plan: &Plan, coefficients: &Coefficients) -> Self {
+    pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         match plan.model {
-            Model::Classes { .. } => Self::Slope(Slope::empty(plan, coefficients)),
-            _ => Self::Residual(Residual::empty(plan, coefficients)),
+            Model::Classes { .. } => Self::Slope(LogisticGradient::empty(plan, coefficients)),
+            _ => Self::Residual(ResidualPass::empty(plan, coefficients)),
         }
     }
 
@@ -31,9 +31,9 @@ impl Pass {
     /// (landmarks + columns)).
     ///
     /// # Errors
-    /// As [`Measuring::add`].
-    pub fn of(plan: &Plan, coefficients: &Coefficients, rows: &Rows, unit: u64) -> Result<Self> {
-        let mut all = Measuring::new(plan, coefficients);
+    /// As [`PassBuilder::add`].
+    pub fn of(plan: &FitPlan, coefficients: &Coefficients, rows: &LabelledRows, unit: u64) -> Result<Self> {
+        let mut all = PassBuilder::new(plan, coefficients);
         all.add(rows)?;
         Ok(all.finish(unit))
     }
@@ -78,32 +78,34 @@ impl Pass {
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of others.
-    pub fn from_bytes(plan: &Plan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
         Ok(match plan.model {
-            Model::Classes { .. } => Self::Slope(Slope::from_bytes(plan, coefficients, bytes)?),
-            _ => Self::Residual(Residual::from_bytes(plan, coefficients, bytes)?),
+            Model::Classes { .. } => Self::Slope(LogisticGradient::from_bytes(plan, coefficients, bytes)?),
+            _ => Self::Residual(ResidualPass::from_bytes(plan, coefficients, bytes)?),
         })
     }
 }
 
 /// A pass over rows that come one part after the other; of parts of any size it is the same.
-pub struct Measuring<'p> {
-    plan: &'p Plan,
+pub struct PassBuilder<'p> {
+    plan: &'p FitPlan,
     coefficients: &'p Coefficients,
-    so_far: SoFar<'p>,
+    so_far: PassState<'p>,
 }
 
-enum SoFar<'p> {
-    Residual(Residual),
-    Slope(Box<Sloping<'p>>),
+enum PassState<'p> {
+    Residual(ResidualPass),
+    Slope(Box<LogisticGradientBuilder<'p>>),
 }
 
-impl<'p> Measuring<'p> {
+impl<'p> PassBuilder<'p> {
     /// Of no rows yet.
-    pub fn new(plan: &'p Plan, coefficients: &'p Coefficients) -> Self {
+    pub fn new(plan: &'p FitPlan, coefficients: &'p Coefficients) -> Self {
         let so_far = match plan.model {
-            Model::Classes { .. } => SoFar::Slope(Box::new(Sloping::new(plan, coefficients))),
-            _ => SoFar::Residual(Residual::empty(plan, coefficients)),
+            Model::Classes { .. } => {
+                PassState::Slope(Box::new(LogisticGradientBuilder::new(plan, coefficients)))
+            }
+            _ => PassState::Residual(ResidualPass::empty(plan, coefficients)),
         };
         Self { plan, coefficients, so_far }
     }
@@ -113,18 +115,18 @@ impl<'p> Measuring<'p> {
     /// # Errors
     /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] where predictions are far beyond
     /// the targets; [`Error::Target`] for classes that are not 0 and 1.
-    pub fn add(&mut self, rows: &Rows) -> Result<()> {
+    pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         match &mut self.so_far {
-            SoFar::Residual(own) => own.add(self.plan, self.coefficients, rows),
-            SoFar::Slope(own) => own.add(rows),
+            PassState::Residual(own) => own.add(self.plan, self.coefficients, rows),
+            PassState::Slope(own) => own.add(rows),
         }
     }
 
     /// The pass over all of them, as that of one unit.
-    pub fn finish(self, unit: u64) -> Pass {
+    pub fn finish(self, unit: u64) -> DataPass {
         match self.so_far {
-            SoFar::Residual(own) => Pass::Residual(own.of_unit(unit)),
-            SoFar::Slope(own) => Pass::Slope(own.finish(unit)),
+            PassState::Residual(own) => DataPass::Residual(own.of_unit(unit)),
+            PassState::Slope(own) => DataPass::Slope(own.finish(unit)),
         }
     }
 }

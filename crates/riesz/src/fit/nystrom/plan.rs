@@ -3,14 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::landmarks::{landmarks, others};
+use super::landmarks::{distinct_rows_except, randomly_pivoted_cholesky};
 use super::parts::digest;
-use super::survey::Survey;
+use super::survey::DataSurvey;
+use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::kernel::{Anchors, Kernel};
+use crate::kernel::{FixedRows, Kernel};
 use crate::linalg::Matrix;
 use crate::simd::{Isa, Set};
-use crate::stop::Watch;
 use crate::table::Table;
 
 /// The version of the numbers that statistics hold; those of others are refused.
@@ -26,7 +26,7 @@ const PIVOTED: usize = 5000;
 
 /// How landmarks are chosen and rows divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Choice {
+pub struct LandmarkChoice {
     /// How many landmarks, at most.
     pub landmarks: usize,
     /// Parts into which rows are divided for cross-validation; 1 for none.
@@ -37,8 +37,8 @@ pub struct Choice {
     pub seed: u64,
 }
 
-impl Choice {
-    /// How many rows a [`Survey`] keeps for the choice.
+impl LandmarkChoice {
+    /// How many rows a [`DataSurvey`] keeps for the choice.
     pub fn candidates(&self) -> usize {
         let (least, few, most) = KEPT;
         self.landmarks.saturating_mul(most).min(few.max(self.landmarks.saturating_mul(least))).max(2000)
@@ -47,7 +47,7 @@ impl Choice {
 
 /// The zero and the unit of a target's fixed-point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Scale {
+pub struct FixedPointScale {
     /// Subtracted.
     pub center: f64,
     /// Divided by: a power of two, larger than what is left.
@@ -56,7 +56,7 @@ pub struct Scale {
 
 /// A Gaussian process before it has seen all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Prior {
+pub struct GpPrior {
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
     /// The prior mean.
@@ -81,13 +81,13 @@ pub enum Model {
         quick: bool,
     },
     /// A Gaussian process.
-    Process(Prior),
+    Process(GpPrior),
     /// Two classes.
     Classes {
         /// Their names.
         names: Vec<String>,
         /// How they are told apart.
-        by: Latent,
+        by: LatentFunction,
         /// Coefficients of landmarks and a constant, where Newton's method starts; none for 0.
         start: Vec<f64>,
     },
@@ -96,7 +96,7 @@ pub enum Model {
 /// What is assumed of the function by which two classes are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Latent {
+pub enum LatentFunction {
     /// Logistic regression with this ridge.
     Penalised(f64),
     /// That it is a Gaussian process, whose prior covariance is the kernel.
@@ -105,11 +105,12 @@ pub enum Latent {
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct FitPlan {
     format: u32,
     /// Whether products and sums are rounded once (fused) or twice, which decides the last bits of kernel
     /// values.
-    fused: bool,
+    #[serde(rename = "fused")]
+    has_fma: bool,
     /// The kernel.
     pub kernel: Kernel,
     /// What is fitted.
@@ -124,7 +125,7 @@ pub struct Plan {
     /// No kernel value is larger: a power of two.
     pub bound: f64,
     /// One a target.
-    pub targets: Vec<Scale>,
+    pub targets: Vec<FixedPointScale>,
     /// The largest weight, if rows have weights.
     pub largest_weight: Option<f64>,
     /// Parts into which rows are divided.
@@ -139,15 +140,15 @@ struct Version {
     format: u32,
 }
 
-impl Plan {
+impl FitPlan {
     /// Chooses landmarks among the rows that the survey kept. Cost O(candidates landmarks²).
     ///
     /// # Errors
     /// Those of the kernel; [`Error::TooFew`] without rows.
-    pub fn new(survey: &Survey, kernel: Kernel, model: Model, choice: Choice) -> Result<Self> {
+    pub fn new(survey: &DataSurvey, kernel: Kernel, model: Model, choice: LandmarkChoice) -> Result<Self> {
         let sample = survey.sample()?;
         kernel.validate(sample.x.width())?;
-        let bound = match kernel.largest() {
+        let bound = match kernel.max_value() {
             Some(largest) => largest,
             None if survey.largest_kernel > 0.0 => survey.largest_kernel,
             None => {
@@ -159,22 +160,26 @@ impl Plan {
         let ((each, least), few) = (CANDIDATES, choice.landmarks.min(PIVOTED));
         let some = sample.len().min((few * each).max(least));
         let candidates = sample.x.select_rows(&(0..some).collect::<Vec<_>>());
-        let mut found = landmarks(&kernel, &candidates, few, choice.seed, Watch::nobody())?;
+        let mut found =
+            randomly_pivoted_cholesky(&kernel, &candidates, few, choice.seed, RunControl::nobody())?;
         if found.rows.len() == PIVOTED {
-            found.rows.extend(others(&sample.x, &found.rows, choice.landmarks - PIVOTED));
+            found.rows.extend(distinct_rows_except(&sample.x, &found.rows, choice.landmarks - PIVOTED));
         }
         let scale = |(low, high): &(f64, f64)| {
             let center = if choice.centered { low / 2.0 + high / 2.0 } else { 0.0 };
-            Scale { center, unit: above((high - center).abs().max((low - center).abs())) }
+            FixedPointScale {
+                center,
+                unit: next_power_of_two((high - center).abs().max((low - center).abs())),
+            }
         };
         Ok(Self {
             format: FORMAT,
-            fused: fused(),
+            has_fma: has_fma(),
             model,
             landmarks: sample.x.select_rows(&found.rows),
             unexplained: found.unexplained,
             rows: survey.rows,
-            bound: above(bound),
+            bound: next_power_of_two(bound),
             targets: survey.ranges.iter().map(scale).collect(),
             largest_weight: (survey.largest_weight > 0.0).then_some(survey.largest_weight),
             folds: choice.folds.max(1),
@@ -193,13 +198,13 @@ impl Plan {
 
     /// Landmarks. Where no gram matrix is summed up their kernels with rows are most of what passes take
     /// their time for.
-    pub(super) fn anchors(&self) -> Anchors<'_> {
+    pub(super) fn anchors(&self) -> FixedRows<'_> {
         match self.model {
             Model::Gradients { quick: true, .. } | Model::Classes { .. } => {
-                Anchors::new(&self.kernel, &self.landmarks)
+                FixedRows::new(&self.kernel, &self.landmarks)
             }
             Model::Gradients { quick: false, .. } | Model::Ridge | Model::Process(_) => {
-                Anchors::exact(&self.kernel, &self.landmarks)
+                FixedRows::exact(&self.kernel, &self.landmarks)
             }
         }
     }
@@ -233,7 +238,7 @@ impl Plan {
             )));
         }
         let plan: Self = serde_json::from_slice(bytes).map_err(foreign)?;
-        if plan.fused != fused() {
+        if plan.has_fma != has_fma() {
             let differ = "the plan was made where sums and products are rounded together, and here they are \
                           not (or the other way round), so that results would differ in their last bits: \
                           make the plan on a machine like this one";
@@ -258,7 +263,7 @@ impl Plan {
 }
 
 /// The least power of two that is larger, of a positive number; 1 for 0.
-fn above(v: f64) -> f64 {
+fn next_power_of_two(v: f64) -> f64 {
     if v <= 0.0 {
         return 1.0;
     }
@@ -270,11 +275,11 @@ fn above(v: f64) -> f64 {
 }
 
 /// Whether this machine multiplies and adds in one rounding.
-fn fused() -> bool {
+fn has_fma() -> bool {
     !matches!(Isa::detect().0, Set::Plain)
 }
 
-impl Scale {
+impl FixedPointScale {
     /// `v` in the target's unit.
     pub(super) fn of(&self, v: f64) -> f64 {
         (v - self.center) / self.unit
@@ -282,7 +287,7 @@ impl Scale {
 }
 
 /// A matrix of the landmarks' kernel, with a row and a column of 0 for the constant.
-pub(super) fn penalty(plan: &Plan) -> Matrix {
+pub(super) fn penalty(plan: &FitPlan) -> Matrix {
     let (m, p) = (plan.landmarks.rows(), plan.size());
     let gram = plan.kernel.gram(&plan.landmarks);
     let mut out = Matrix::zeros(p, p);

@@ -3,46 +3,46 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::nested::{Missing, Nested};
-use super::plan::{Model, Plan, Prior};
-use super::rows::Rows;
+use super::nested::{LandmarkErrorEstimate, NestedFits};
+use super::plan::{FitPlan, GpPrior, Model};
+use super::rows::LabelledRows;
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::fit::task::Fitted;
-use crate::fit::{KernelSums, SparseGaussianProcess, Tune};
+use crate::fit::task::FittedModel;
+use crate::fit::{KernelSums, SparseGaussianProcess, TunedParameters};
 use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix};
 
 /// Rows of the sample, and points, that kernel and noise are learnt from.
-const LEARNT_FROM: (usize, usize) = (10_000, 500);
+const TUNING_SAMPLE: (usize, usize) = (10_000, 500);
 
 /// How kernel and noise are learnt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Learning {
+pub struct GpTuning {
     /// Variance of the noise: where tuning starts, or as it is.
     pub noise: f64,
     /// What is tuned.
-    pub tune: Tune,
+    pub tune: TunedParameters,
     /// Whether kernel and noise are in units of the standardised target.
     pub normalize_y: bool,
     /// Further starts.
     pub restarts: usize,
 }
 
-impl Learning {
+impl GpTuning {
     /// Kernel and prior from a sample, in the target's units.
     ///
     /// # Errors
     /// Those of the fit; [`Error::Target`] for several targets, [`Error::Unused`] for weights.
     pub(super) fn prior(
         &self,
-        sample: &Rows,
+        sample: &LabelledRows,
         kernel: Kernel,
         landmarks: usize,
         seed: u64,
-    ) -> Result<(Kernel, Prior)> {
+    ) -> Result<(Kernel, GpPrior)> {
         if sample.y.cols() != 1 {
             let problem = "has several columns: learn one process a target".into();
             return Err(Error::Target { name: "target".into(), problem });
@@ -50,7 +50,7 @@ impl Learning {
         if sample.weights.is_some() {
             return Err(Error::Unused { setting: "sample_weight".into(), belongs: "krr".into() });
         }
-        let (rows, points) = LEARNT_FROM;
+        let (rows, points) = TUNING_SAMPLE;
         let some: Vec<usize> = (0..sample.len().min(rows)).collect();
         let estimator = SparseGaussianProcess {
             tune: self.tune,
@@ -60,7 +60,7 @@ impl Learning {
             ..SparseGaussianProcess::new(kernel, self.noise, landmarks.min(points))
         };
         let fit = estimator.fit(&sample.x.select_rows(&some), &sample.y.select_rows(&some))?;
-        Ok((fit.model.kernel, Prior { noise: fit.noise, mean: fit.model.intercept[0] }))
+        Ok((fit.model.kernel, GpPrior { noise: fit.noise, mean: fit.model.intercept[0] }))
     }
 }
 
@@ -69,8 +69,8 @@ impl Learning {
 /// # Errors
 /// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without
 /// rows.
-pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
-    let Model::Process(Prior { noise, mean }) = plan.model else {
+pub fn fit_gp(plan: &FitPlan, statistics: Statistics) -> Result<FittedModel> {
+    let Model::Process(GpPrior { noise, mean }) = plan.model else {
         return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process has a prior"));
     };
     if statistics.rows() < 2 {
@@ -84,7 +84,7 @@ pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
     let shift = plan.targets[0].center - mean;
     let targets = (0..m).map(|i| sums.cross[(i, 0)] + shift * constant[i]).collect();
     let sums = KernelSums {
-        gram: sums.gram.into_leading(m),
+        gram: sums.gram.truncate_square(m),
         targets: Matrix::column_vector(targets),
         squares: sums.squares[0] + shift * (2.0 * sums.cross[(m, 0)] + shift * constant[m]),
         prior: sums.diagonal,
@@ -93,9 +93,10 @@ pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
         rounding: plan.bound * 0.5_f64.powi(22),
     };
     let found = sums.posterior(&plan.kernel, &plan.landmarks, noise)?;
-    let missing = missing(plan, sums, noise, &found.coef);
-    let mut model = Expansion::new(plan.kernel.clone(), plan.landmarks.clone(), found.coef, vec![mean])?;
-    model.card = vec![
+    let missing = landmark_error(plan, sums, noise, &found.coef);
+    let mut model =
+        KernelExpansion::new(plan.kernel.clone(), plan.landmarks.clone(), found.coef, vec![mean])?;
+    model.model_card = vec![
         Fact::new("model", "Gaussian process regression through landmarks"),
         Fact::measured("noise", noise),
         Fact::measured("evidence lower bound", found.lower),
@@ -107,8 +108,8 @@ pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
         Fact::new("rows", rows),
         Fact::new("plan", &plan.digest()[..16]),
     ];
-    model.card.extend(missing.iter().flat_map(Missing::facts));
-    Ok(Fitted {
+    model.model_card.extend(missing.iter().flat_map(LandmarkErrorEstimate::facts));
+    Ok(FittedModel {
         covariance: Some(found.covariance),
         noise: Some(noise),
         log_marginal_likelihood: Some(found.lower),
@@ -118,7 +119,12 @@ pub fn process(plan: &Plan, statistics: Statistics) -> Result<Fitted> {
 
 /// How far the mean is from that of the process of all rows, by an estimate; `None` where rounding decides
 /// it.
-fn missing(plan: &Plan, sums: KernelSums, noise: f64, values: &Matrix) -> Option<Missing> {
+fn landmark_error(
+    plan: &FitPlan,
+    sums: KernelSums,
+    noise: f64,
+    values: &Matrix,
+) -> Option<LandmarkErrorEstimate> {
     let mut matrix = sums.gram;
     for (v, k) in matrix.data_mut().iter_mut().zip(plan.kernel.gram(&plan.landmarks).data()) {
         *v += noise * k;
@@ -126,5 +132,5 @@ fn missing(plan: &Plan, sums: KernelSums, noise: f64, values: &Matrix) -> Option
     let rows = sums.rows as u64;
     let factor = &Cholesky::new(matrix, "matrix of the normal equations").ok()?;
     let (weight, rounding) = (sums.rows as f64, plan.rounding(rows, 1));
-    Nested { plan, factor, ridge: noise, values, rows, weight, rounding }.missing()
+    NestedFits { plan, factor, ridge: noise, values, rows, weight, rounding }.missing()
 }

@@ -7,19 +7,19 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::parts::{decode, digest, encode};
-use super::plan::Plan;
-use super::rows::Rows;
-use super::statistics::{Scaled, whole};
+use super::plan::FitPlan;
+use super::rows::LabelledRows;
+use super::statistics::{FixedPointRows, join_slices};
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
 use crate::linalg::Matrix;
-use crate::linalg::fixed::{BITS, ONE, nearest, sliced_products, two_slices};
+use crate::linalg::exact_gram::{FRACTION_BITS, ONE, nearest, sliced_products, split_high_low};
 use crate::simd::{Isa, Simd, dispatch};
 
 /// Rows at a time, whose kernels with landmarks stay in the cache.
-const RUN: usize = 128;
+const ROW_BLOCK: usize = 128;
 /// Landmarks at a time, of which predictions are summed up before these sums are.
-const SUM: usize = 64;
+const LANDMARK_BLOCK: usize = 64;
 
 /// Kernels of `n` rows with landmarks, column by column in `block`, and what coefficients say of the rows,
 /// target by target: sums of 64 landmarks, and then of these, whatever other rows there are.
@@ -33,14 +33,14 @@ pub(super) fn predictions(
     let (m, t, isa) = (theta.rows() - 1, theta.cols(), Isa::detect());
     block.resize(n * m, 0.0);
     let runs: Vec<Vec<f64>> = block
-        .par_chunks_mut(n * SUM)
+        .par_chunks_mut(n * LANDMARK_BLOCK)
         .enumerate()
         .map(|(run, own)| {
             let mut said = vec![0.0; n * t];
-            kernels(run * SUM, own.len() / n, own);
+            kernels(run * LANDMARK_BLOCK, own.len() / n, own);
             for (k, column) in own.chunks(n).enumerate() {
                 for (o, said) in said.chunks_mut(n).enumerate() {
-                    add_times(isa, theta[(run * SUM + k, o)], column, said);
+                    add_times(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, said);
                 }
             }
             said
@@ -94,7 +94,7 @@ impl Coefficients {
     ///
     /// # Errors
     /// [`Error::Format`] for another file, or coefficients of another plan's size.
-    pub fn from_bytes(plan: &Plan, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
         let problem = |problem: String| Error::Format { problem };
         let all: Self =
             serde_json::from_slice(bytes).map_err(|e| problem(format!("these are no coefficients: {e}")))?;
@@ -109,7 +109,7 @@ impl Coefficients {
 }
 
 /// Sums over some rows, by one thread.
-struct Sums {
+struct ThreadSums {
     cross: Vec<i128>,
     squares: Vec<i128>,
     weight: i128,
@@ -119,7 +119,7 @@ struct Sums {
     block: Vec<f64>,
 }
 
-impl Sums {
+impl ThreadSums {
     fn new(cross: usize, targets: usize) -> Self {
         let (cross, squares) = (vec![0; cross], vec![0; targets]);
         Self { cross, squares, weight: 0, beyond: None, block: Vec::new() }
@@ -135,7 +135,7 @@ impl Sums {
     }
 
     /// Adds the rows from `start` on of which predictions are `said`, and kernels `block`.
-    fn add(&mut self, plan: &Plan, scaled: &Scaled, start: usize, said: &[f64], block: &[f64]) {
+    fn add(&mut self, plan: &FitPlan, scaled: &FixedPointRows, start: usize, said: &[f64], block: &[f64]) {
         let (t, isa) = (self.squares.len(), Isa::detect());
         let n = said.len() / t;
         // Three slices a residual, target by target: the first is nothing unless it is larger than any
@@ -152,11 +152,11 @@ impl Sums {
                     return;
                 }
                 let first = nearest(left);
-                let (second, third) = two_slices((left - first) * ONE);
+                let (second, third) = split_high_low((left - first) * ONE);
                 for (s, slice) in [first, second, third].into_iter().enumerate() {
                     slices[(3 * o + s) * n + i] = slice;
                 }
-                let own = whole(first, second);
+                let own = join_slices(first, second);
                 self.squares[o] += own * own;
             }
         }
@@ -167,12 +167,12 @@ impl Sums {
         for (own, sums) in block.chunks(n).chain([&constant[..]]).zip(self.cross.chunks_mut(t)) {
             let with = |first: &[f64], second: &[f64]| {
                 let [a, b] = sliced_products(isa, own, scale, roots, [first, second]);
-                (whole(a.0, a.1), whole(b.0, b.1))
+                (join_slices(a.0, a.1), join_slices(b.0, b.1))
             };
             for (o, sum) in sums.iter_mut().enumerate() {
                 let first = if coarse[o] { with(slice(o, 0), slice(o, 0)).0 } else { 0 };
                 let (second, third) = with(slice(o, 1), slice(o, 2));
-                *sum += (first << (2 * BITS)) + (second << BITS) + third;
+                *sum += (first << (2 * FRACTION_BITS)) + (second << FRACTION_BITS) + third;
             }
         }
     }
@@ -180,7 +180,7 @@ impl Sums {
 
 /// What coefficients leave of the rows of some units.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Residual {
+pub struct ResidualPass {
     plan: String,
     coefficients: String,
     targets: usize,
@@ -204,9 +204,9 @@ struct Record {
     rows: u64,
 }
 
-impl Residual {
+impl ResidualPass {
     /// Of no rows.
-    pub fn empty(plan: &Plan, coefficients: &Coefficients) -> Self {
+    pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         let (p, t) = (plan.size(), plan.targets.len());
         Self {
             plan: plan.digest(),
@@ -241,12 +241,12 @@ impl Residual {
     /// # Errors
     /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than a
     /// million times the targets.
-    pub fn add(&mut self, plan: &Plan, coefficients: &Coefficients, rows: &Rows) -> Result<()> {
-        let x = rows.x.conform(plan.landmarks.columns())?;
+    pub fn add(&mut self, plan: &FitPlan, coefficients: &Coefficients, rows: &LabelledRows) -> Result<()> {
+        let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         let landmarks = plan.anchors();
-        let run = |mut sums: Sums, start: usize| {
-            let n = RUN.min(rows.len() - start);
+        let run = |mut sums: ThreadSums, start: usize| {
+            let n = ROW_BLOCK.min(rows.len() - start);
             let features = Columns::new(x.column_major(), x.rows(), start, n);
             let mut block = std::mem::take(&mut sums.block);
             let laid = landmarks.lay(features);
@@ -257,9 +257,9 @@ impl Residual {
             sums.block = block;
             sums
         };
-        let starts = (0..rows.len()).into_par_iter().step_by(RUN);
-        let none = || Sums::new(self.cross.len(), self.squares.len());
-        let all = starts.fold(none, run).reduce(none, Sums::joined);
+        let starts = (0..rows.len()).into_par_iter().step_by(ROW_BLOCK);
+        let none = || ThreadSums::new(self.cross.len(), self.squares.len());
+        let all = starts.fold(none, run).reduce(none, ThreadSums::joined);
         if let Some(row) = all.beyond {
             let what = format!("the residual of row {}", row + 1);
             return Err(Error::Overflow { what, remedy: "raise the ridge, or take fewer landmarks" });
@@ -317,7 +317,7 @@ impl Residual {
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of others.
-    pub fn from_bytes(plan: &Plan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "residuals")?;
         let mut all = Self::empty(plan, coefficients);
         let t = all.targets;
@@ -337,13 +337,13 @@ impl Residual {
 
     /// `Σ k e` (landmarks and constant × targets), `Σ e²`, and the sum of weights, in the units of kernel and
     /// targets, with weights.
-    pub(super) fn sums(&self, plan: &Plan) -> (Matrix, Vec<f64>, f64) {
+    pub(super) fn sums(&self, plan: &FitPlan) -> (Matrix, Vec<f64>, f64) {
         let (p, t, weight) = (plan.size(), self.targets, plan.largest_weight.unwrap_or(1.0));
         let unit = |j: usize| if j + 1 < p { plan.bound } else { 1.0 };
-        let step = 0.5_f64.powi(4 * BITS) * weight;
+        let step = 0.5_f64.powi(4 * FRACTION_BITS) * weight;
         let at = |k: usize| self.cross[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
         let cross = Matrix::from_row_major(p, t, (0..p * t).map(at).collect());
-        let step = 0.5_f64.powi(2 * BITS) * weight;
+        let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
         let squares = (0..t).map(|o| self.squares[o] as f64 * step * plan.targets[o].unit.powi(2));
         (cross, squares.collect(), self.weight as f64 * step)
     }

@@ -6,31 +6,31 @@
 //! over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K
 //! rounded to K̂.
 
-use super::certificate::{Certificate, Measured, Trust};
-use super::equations::{self, Penalties, Tried, choose, solved, with_constant};
-use super::gradients::{Gradients, Stage};
-use super::nested::{Missing, Nested};
-use super::plan::{Model, Plan};
-use super::residual::{Coefficients, Residual};
-use super::sample::{Sampled, penalty_times};
+use super::certificate::{Certificate, ResidualMeasurement, SpectralBound};
+use super::equations::{self, RidgeSpec, RidgeTrials, choose, solved, with_constant};
+use super::gradients::{CgStage, CgState};
+use super::nested::{LandmarkErrorEstimate, NestedFits};
+use super::plan::{FitPlan, Model};
+use super::residual::{Coefficients, ResidualPass};
+use super::sample::{SamplePreconditioner, penalty_times};
 use super::statistics::Statistics;
-use super::survey::Survey;
+use super::survey::DataSurvey;
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
 /// A solution of the normal equations.
 #[derive(Debug, Clone)]
-pub struct Solution {
-    plan: Plan,
+pub struct RidgeSolution {
+    plan: FitPlan,
     coefficients: Coefficients,
     /// The ridge, given or chosen.
     pub ridge: f64,
     /// What was tried to choose it, and at the chosen one half and a quarter of the landmarks; empty without
     /// folds.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<RidgeTrials>,
     intercept: bool,
     rows: u64,
     /// The sum of weights; 0 until it is known.
@@ -38,23 +38,23 @@ pub struct Solution {
     /// Of `Â`, or of the sample's equations.
     factor: Cholesky,
     /// By conjugate gradients.
-    descent: Option<Descent>,
+    descent: Option<CgProgress>,
     /// How far solutions can be from the one without rounding; `None` where rounding may decide them.
-    trust: Option<Trust>,
+    trust: Option<SpectralBound>,
     certificate: Option<Certificate>,
     residual: Option<Vec<f64>>,
     /// Whether most of the bound is what one more correction takes away.
     gains: bool,
     /// The largest of bounds at landmarks, relative to the root mean squared error of the target, with both.
-    worst: Option<(f64, f64)>,
+    largest_bound: Option<(f64, f64)>,
     /// See [`missing`](Self::missing).
-    missing: Option<Missing>,
+    missing: Option<LandmarkErrorEstimate>,
 }
 
 /// What conjugate gradients know.
 #[derive(Debug, Clone)]
-struct Descent {
-    run: Gradients,
+struct CgProgress {
+    run: CgState,
     /// Where it began: landmarks and constant × targets.
     start: Matrix,
     tolerance: f64,
@@ -63,7 +63,7 @@ struct Descent {
     /// The sum of their weights.
     weight: f64,
     /// The largest `√(kᵀ(LLᵀ)⁻¹k)` at a landmark.
-    reach: f64,
+    leverage_norm: f64,
     /// The largest of bounds over their targets when it was seen last where it had ended.
     last: f64,
     /// Whether it ended above the tolerance.
@@ -71,16 +71,16 @@ struct Descent {
 }
 
 /// Landmarks, from the first on, at which bounds are looked at.
-const LOOKED_AT: usize = 500;
+const MAX_CHECKED: usize = 500;
 
-impl Solution {
+impl RidgeSolution {
     /// Solves. Cost O(landmarks³), for every ridge and fold where there are several ridges.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`]
     /// without rows; [`Error::NotPositiveDefinite`].
-    pub fn new(plan: &Plan, statistics: Statistics, penalties: &Penalties) -> Result<Self> {
-        let Penalties { ridges, intercept } = penalties;
+    pub fn new(plan: &FitPlan, statistics: Statistics, penalties: &RidgeSpec) -> Result<Self> {
+        let RidgeSpec { ridges, intercept } = penalties;
         if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
             return Err(Error::parameter("ridge", bad, "it is a positive number"));
         }
@@ -97,12 +97,12 @@ impl Solution {
         // As large as what follows.
         drop(statistics);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
-        let equations::Solved { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
+        let equations::NormalSolution { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
         let values = with_constant(values, plan, *intercept);
-        let trust = Trust::of(plan, &factor, trace, rows);
+        let trust = SpectralBound::of(plan, &factor, trace, rows);
         let rounding = plan.rounding(rows, 1);
         let missing =
-            Nested { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
+            NestedFits { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
         Ok(Self {
             plan: plan.clone(),
             coefficients: Coefficients::new(values),
@@ -113,7 +113,7 @@ impl Solution {
             weight,
             missing,
             gains: false,
-            worst: None,
+            largest_bound: None,
             factor,
             descent: None,
             trust,
@@ -129,7 +129,7 @@ impl Solution {
     /// # Errors
     /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`]
     /// for a tolerance that is not positive; [`Error::NotPositiveDefinite`].
-    pub fn of_sample(plan: &Plan, survey: &Survey, intercept: bool, tolerance: f64) -> Result<Self> {
+    pub fn of_sample(plan: &FitPlan, survey: &DataSurvey, intercept: bool, tolerance: f64) -> Result<Self> {
         crate::fit::positive("tolerance", tolerance)?;
         let Model::Gradients { ridge, survey: digest, sampled, .. } = &plan.model else {
             let problem = "this plan is not one of conjugate gradients".into();
@@ -141,9 +141,9 @@ impl Solution {
             });
         }
         crate::fit::positive("ridge", *ridge)?;
-        let sample = survey.sample()?.first(*sampled);
-        let found = Sampled::new(plan, &sample, *ridge, intercept)?;
-        let trust = Trust::of_sample(&found);
+        let sample = survey.sample()?.head(*sampled);
+        let found = SamplePreconditioner::new(plan, &sample, *ridge, intercept)?;
+        let trust = SpectralBound::of_sample(&found);
         let rows = found.rows;
         let start = with_constant(found.solution, plan, intercept);
         // Predictions move by about a tenth of the target's unit.
@@ -159,22 +159,22 @@ impl Solution {
             weight: 0.0,
             missing: None,
             gains: false,
-            worst: None,
+            largest_bound: None,
             factor: found.factor,
             descent: None,
             trust,
             certificate: None,
             residual: None,
         };
-        let run = Gradients::new(away.collect());
-        let reach = own.reach(&own.looked_at()).into_iter().fold(0.0, f64::max);
-        own.descent = Some(Descent {
+        let run = CgState::new(away.collect());
+        let reach = own.leverage_norm(&own.looked_at()).into_iter().fold(0.0, f64::max);
+        own.descent = Some(CgProgress {
             run,
             start,
             tolerance,
             sampled: rows,
             weight,
-            reach,
+            leverage_norm: reach,
             last: f64::INFINITY,
             fell_short: false,
         });
@@ -193,7 +193,7 @@ impl Solution {
 
     /// Whether it is a solution, and not on the way to one.
     pub fn is_found(&self) -> bool {
-        self.descent.as_ref().is_none_or(|own| own.run.stage() == Stage::Done)
+        self.descent.as_ref().is_none_or(|own| own.run.stage() == CgStage::Done)
     }
 
     /// Moves the solution by what its residuals say, and proves how near it then is, unless rounding may
@@ -202,8 +202,8 @@ impl Solution {
     ///
     /// # Errors
     /// [`Error::Format`] for the residual of others.
-    pub fn correct(&mut self, residual: &Residual) -> Result<()> {
-        let (left, squares) = self.left(residual)?;
+    pub fn correct(&mut self, residual: &ResidualPass) -> Result<()> {
+        let (left, squares) = self.residual(residual)?;
         let t = left.cols();
         let mut half = left;
         self.factor.solve_lower_in_place(&mut half);
@@ -212,11 +212,11 @@ impl Solution {
         let certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
         self.gains = self.trust.zip(certificate.as_ref()).is_some_and(|(trust, certificate)| {
             let radius = certificate.radius.as_ref();
-            radius.is_some_and(|radius| (0..t).any(|o| trust.moved_by(norms[o]) > 0.5 * radius[o]))
+            radius.is_some_and(|radius| (0..t).any(|o| trust.next_step_reduction(norms[o]) > 0.5 * radius[o]))
         });
         let values = &mut self.coefficients.values;
         values.data_mut().iter_mut().zip(half.data()).for_each(|(v, step)| *v += step);
-        self.keep(certificate, squares)
+        self.store_certificate(certificate, squares)
     }
 
     /// Proves how near the solution is as it is, from its residual and nothing that was rounded: a bound for
@@ -224,14 +224,14 @@ impl Solution {
     ///
     /// # Errors
     /// As [`correct`](Self::correct).
-    pub fn prove(&mut self, residual: &Residual) -> Result<()> {
-        let (left, squares) = self.left(residual)?;
-        let found = self.measured(&squares).as_they_are(&left, self.intercept)?;
-        self.keep(found, squares)
+    pub fn prove(&mut self, residual: &ResidualPass) -> Result<()> {
+        let (left, squares) = self.residual(residual)?;
+        let found = self.measured(&squares).certify_directly(&left, self.intercept)?;
+        self.store_certificate(found, squares)
     }
 
     /// Keeps what was proved of the coefficients, and the squares of what they left.
-    fn keep(&mut self, certificate: Option<Certificate>, squares: Vec<f64>) -> Result<()> {
+    fn store_certificate(&mut self, certificate: Option<Certificate>, squares: Vec<f64>) -> Result<()> {
         self.certificate = certificate.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
         self.residual = Some(squares);
         self.find_worst()
@@ -247,27 +247,27 @@ impl Solution {
 
     /// The first landmarks.
     fn looked_at(&self) -> Table {
-        let some: Vec<usize> = (0..self.plan.landmarks.rows().min(LOOKED_AT)).collect();
+        let some: Vec<usize> = (0..self.plan.landmarks.rows().min(MAX_CHECKED)).collect();
         self.plan.landmarks.select_rows(&some)
     }
 
     fn find_worst(&mut self) -> Result<()> {
         let (Some(errors), Some(bounds)) = (self.errors(), self.bounds(&self.looked_at())?) else {
-            self.worst = None;
+            self.largest_bound = None;
             return Ok(());
         };
         let largest = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
         let each = (0..bounds.cols()).map(|o| (largest(o), errors[o]));
-        self.worst = each.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
+        self.largest_bound = each.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         Ok(())
     }
 
     /// The largest proved bound at one of the first 500 landmarks and the root mean squared error over the
     /// rows, of the target where they are nearest, if the bound exceeds a hundredth of that error, or twice
     /// the tolerance of conjugate gradients.
-    pub(super) fn wide(&self) -> Option<(f64, f64)> {
+    pub(super) fn bound_and_rmse(&self) -> Option<(f64, f64)> {
         let most = self.descent.as_ref().map_or(1e-2, |own| 2.0 * own.tolerance);
-        self.worst.filter(|(bound, error)| *bound > most * error)
+        self.largest_bound.filter(|(bound, error)| *bound > most * error)
     }
 
     /// Whether kernels were computed quickly, at the cost of digits.
@@ -276,8 +276,8 @@ impl Solution {
     }
 
     /// The same, however wide it is.
-    pub(super) fn worst(&self) -> Option<(f64, f64)> {
-        self.worst
+    pub(super) fn largest_bound(&self) -> Option<(f64, f64)> {
+        self.largest_bound
     }
 
     /// After how many steps conjugate gradients ended above their tolerance, if they did.
@@ -290,7 +290,7 @@ impl Solution {
     /// certified, to prove how near the solution is.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
         if let Some(own) = &self.descent {
-            return own.run.stage() != Stage::Done;
+            return own.run.stage() != CgStage::Done;
         }
         passes < corrections
             || passes == corrections
@@ -300,16 +300,21 @@ impl Solution {
 
     /// Whether a correction that was not asked for would narrow the bound.
     fn corrects_more(&self) -> bool {
-        self.gains && self.wide().is_some()
+        self.gains && self.bound_and_rmse().is_some()
     }
 
     /// Does with the residual of such a pass what it was for.
     ///
     /// # Errors
     /// As [`correct`](Self::correct).
-    pub fn take(&mut self, residual: &Residual, corrections: usize, passes: usize) -> Result<()> {
+    pub fn apply_residual(
+        &mut self,
+        residual: &ResidualPass,
+        corrections: usize,
+        passes: usize,
+    ) -> Result<()> {
         if let Some(descent) = self.descent.take() {
-            return self.descend(descent, residual);
+            return self.continue_cg(descent, residual);
         }
         if passes < corrections || self.corrects_more() {
             self.correct(residual)
@@ -319,30 +324,32 @@ impl Solution {
     }
 
     /// Goes on with conjugate gradients.
-    fn descend(&mut self, mut own: Descent, residual: &Residual) -> Result<()> {
-        let (mut left, squares) = self.left(residual)?;
+    fn continue_cg(&mut self, mut own: CgProgress, residual: &ResidualPass) -> Result<()> {
+        let (mut left, squares) = self.residual(residual)?;
         self.factor.solve_lower_in_place(&mut left);
         let t = left.cols();
         let norms: Vec<f64> = (0..t).map(|o| dot(&left.column(o), &left.column(o)).sqrt()).collect();
-        if own.run.stage() == Stage::Step {
+        if own.run.stage() == CgStage::Step {
             own.run.step(&left)?;
         } else {
             let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
-            self.keep(certificate, squares)?;
+            self.store_certificate(certificate, squares)?;
             let errors = self.errors().unwrap_or_default();
             if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
                 let remedy = "give the targets in larger units";
                 return Err(Error::Overflow { what: "the sum of squared residuals".into(), remedy });
             }
-            let stretch = self.trust.map_or(1.0, |trust| trust.stretch());
-            let wanted: Vec<f64> =
-                errors.iter().map(|error| own.tolerance * error / (stretch.powi(2) * own.reach)).collect();
+            let stretch = self.trust.map_or(1.0, |trust| trust.norm_ratio());
+            let wanted: Vec<f64> = errors
+                .iter()
+                .map(|error| own.tolerance * error / (stretch.powi(2) * own.leverage_norm))
+                .collect();
             let over = norms.iter().zip(&wanted).map(|(norm, wanted)| norm / wanted).fold(0.0, f64::max);
             if over <= 1.0 {
                 own.run.end();
             } else if over < 0.5 * own.last && !own.run.is_long() {
                 // Half of what is wanted, so that roundings have room.
-                own.run.go_on(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
+                own.run.restart(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
             } else {
                 // Rounding is all that is left where another round did not help.
                 own.fell_short = true;
@@ -350,7 +357,7 @@ impl Solution {
             }
             own.last = over;
         }
-        if own.run.stage() == Stage::Done {
+        if own.run.stage() == CgStage::Done {
             self.missing = self.nested(&own).missing();
         } else {
             let mut step = own.run.point(self.factor.size());
@@ -364,9 +371,9 @@ impl Solution {
     }
 
     /// In the inner product of the sample.
-    fn nested(&self, own: &Descent) -> Nested<'_> {
+    fn nested(&self, own: &CgProgress) -> NestedFits<'_> {
         let ridge = self.ridge * own.sampled as f64 / self.plan.rows as f64;
-        Nested {
+        NestedFits {
             plan: &self.plan,
             factor: &self.factor,
             ridge,
@@ -377,14 +384,14 @@ impl Solution {
         }
     }
 
-    fn measured<'s>(&'s self, squares: &'s [f64]) -> Measured<'s> {
+    fn measured<'s>(&'s self, squares: &'s [f64]) -> ResidualMeasurement<'s> {
         let (plan, rows, weight, ridge) = (&self.plan, self.rows, self.weight, self.ridge);
         let (coefficients, quick) = (&self.coefficients.values, plan.anchors().precision());
-        Measured { plan, rows, weight, ridge, coefficients, squares, quick }
+        ResidualMeasurement { plan, rows, weight, ridge, coefficients, squares, quick }
     }
 
     /// `Kᵀe - λPθ`, and `Σ e²`.
-    fn left(&mut self, residual: &Residual) -> Result<(Matrix, Vec<f64>)> {
+    fn residual(&mut self, residual: &ResidualPass) -> Result<(Matrix, Vec<f64>)> {
         if residual.rows() != self.rows {
             let problem =
                 format!("the residual counts {} rows, and the fit is of {}", residual.rows(), self.rows);
@@ -410,16 +417,16 @@ impl Solution {
     /// The proved bound at each row of `x`, rows × targets; see [`Certificate`].
     ///
     /// # Errors
-    /// As [`Table::conform`].
+    /// As [`Table::align_to`].
     pub fn bounds(&self, x: &Table) -> Result<Option<Matrix>> {
         let Some(certificate) = &self.certificate else { return Ok(None) };
-        let x = x.conform(self.plan.landmarks.columns())?;
+        let x = x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
         let Some(radius) = &certificate.radius else {
             let all = (0..x.rows()).flat_map(|_| certificate.anywhere.iter().copied()).collect();
             return Ok(Some(Matrix::from_row_major(x.rows(), t, all)));
         };
-        let reach = self.reach(&x);
+        let reach = self.leverage_norm(&x);
         let bound = |k: usize| {
             let own = radius[k % t] * reach[k / t] + certificate.rounding[k % t];
             own.min(certificate.anywhere[k % t])
@@ -429,7 +436,7 @@ impl Solution {
     }
 
     /// `√(kᵀ(LLᵀ)⁻¹k)` at each row of a table with the plan's columns.
-    fn reach(&self, x: &Table) -> Vec<f64> {
+    fn leverage_norm(&self, x: &Table) -> Vec<f64> {
         let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, x);
         let mut half = Matrix::zeros(self.factor.size(), x.rows());
         (0..half.rows()).for_each(|j| match j < kernels.rows() {
@@ -452,7 +459,7 @@ impl Solution {
     /// landmarks, a quarter and so on: the root mean square over rows, one a target; and for predictions,
     /// Shapley values and whatever else is linear in the model. `None` for less than four landmarks, for some
     /// of the plan's rows that are fewer than landmarks, and where rounding hides what landmarks add.
-    pub fn missing(&self) -> Option<&Missing> {
+    pub fn missing(&self) -> Option<&LandmarkErrorEstimate> {
         self.missing.as_ref()
     }
 
@@ -465,7 +472,7 @@ impl Solution {
     ///
     /// # Errors
     /// Those of an expansion.
-    pub fn model(&self) -> Result<Expansion> {
+    pub fn model(&self) -> Result<KernelExpansion> {
         let (plan, t) = (&self.plan, self.plan.targets.len());
         let m = plan.landmarks.rows();
         let values = &self.coefficients.values;
@@ -473,8 +480,8 @@ impl Solution {
         let intercept =
             (0..t).map(|o| if self.intercept { plan.targets[o].center + values[(m, o)] } else { 0.0 });
         let mut model =
-            Expansion::new(plan.kernel.clone(), plan.landmarks.clone(), coef, intercept.collect())?;
-        model.card = self.facts();
+            KernelExpansion::new(plan.kernel.clone(), plan.landmarks.clone(), coef, intercept.collect())?;
+        model.model_card = self.facts();
         Ok(model)
     }
 
@@ -508,7 +515,7 @@ impl Solution {
         {
             facts.push(Fact::measured("held-out mean squared error", best.error));
         }
-        facts.extend(self.missing.iter().flat_map(Missing::facts));
+        facts.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
         facts.push(match &self.certificate {
             Some(Certificate { radius: Some(radius), .. }) => Fact::measured(
                 "radius of the certificate",

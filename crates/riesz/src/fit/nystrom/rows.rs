@@ -8,7 +8,7 @@ use crate::table::{Column, ColumnKind, Table};
 
 /// Some of the rows that a model is fitted to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rows {
+pub struct LabelledRows {
     /// Features.
     pub x: Table,
     /// Targets, rows × targets.
@@ -17,7 +17,7 @@ pub struct Rows {
     pub weights: Option<Vec<f64>>,
 }
 
-impl Rows {
+impl LabelledRows {
     /// Checks that all are of the same rows and finite, and weights positive.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Rows {
     }
 
     /// The first so many, or all if there are fewer.
-    pub fn first(&self, count: usize) -> Self {
+    pub fn head(&self, count: usize) -> Self {
         let some: Vec<usize> = (0..self.len().min(count)).collect();
         let weights = self.weights.as_ref().map(|w| w[..some.len()].to_vec());
         Self { x: self.x.select_rows(&some), y: self.y.select_rows(&some), weights }
@@ -58,7 +58,7 @@ impl Rows {
     }
 
     /// The numbers of row `i`: features, targets, weight.
-    pub(super) fn numbers(&self, i: usize) -> impl Iterator<Item = f64> {
+    pub(super) fn row_values(&self, i: usize) -> impl Iterator<Item = f64> {
         let features = (0..self.x.width()).map(move |j| self.x.get(i, j));
         features.chain(self.y.row(i).iter().copied()).chain(self.weights.as_ref().map(|w| w[i]))
     }
@@ -68,7 +68,7 @@ impl Rows {
     pub(super) fn hashes(&self, seed: u64) -> Vec<u64> {
         let names: Vec<Option<Vec<u64>>> = self.x.columns().iter().map(level_hashes).collect();
         let of = |i: usize| {
-            let own = self.numbers(i).enumerate().map(|(j, v)| match names.get(j) {
+            let own = self.row_values(i).enumerate().map(|(j, v)| match names.get(j) {
                 Some(Some(levels)) => levels[v as usize],
                 _ => (v + 0.0).to_bits(),
             });

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::fitting::{Beginning, Fitting, Needs};
+use super::fitting::{FitState, InitialData, InitialInput};
 use super::job::Job;
-use super::pass::{Measuring, Pass};
-use super::plan::{Model, Plan};
+use super::pass::{DataPass, PassBuilder};
+use super::plan::{FitPlan, Model};
 use super::residual::Coefficients;
-use super::rows::Rows;
+use super::rows::LabelledRows;
 use super::statistics::{Accumulator, Statistics};
-use super::survey::Survey;
+use super::survey::DataSurvey;
+use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::fit::task::Fitted;
+use crate::fit::task::FittedModel;
 use crate::kernel::Kernel;
-use crate::stop::{Progress, Watch};
 
 /// Rows in units of work, each of which can be read again.
-pub trait Source {
+pub trait RowSource {
     /// What can go wrong with reading.
     type Failure: From<Error>;
 
@@ -25,11 +25,15 @@ pub trait Source {
     ///
     /// # Errors
     /// Its own, and those of `work`.
-    fn read(&mut self, unit: u64, work: &mut dyn FnMut(&Rows) -> Result<()>) -> Result<(), Self::Failure>;
+    fn read(
+        &mut self,
+        unit: u64,
+        work: &mut dyn FnMut(&LabelledRows) -> Result<()>,
+    ) -> Result<(), Self::Failure>;
 }
 
 /// Where results of units are kept until all are there.
-pub trait Store<F> {
+pub trait ResultStore<F> {
     /// What was kept under this name.
     ///
     /// # Errors
@@ -44,9 +48,9 @@ pub trait Store<F> {
 }
 
 /// Keeps nothing.
-pub struct Nowhere;
+pub struct NoStore;
 
-impl<F> Store<F> for Nowhere {
+impl<F> ResultStore<F> for NoStore {
     fn get(&mut self, _: &str) -> Result<Option<Vec<u8>>, F> {
         Ok(None)
     }
@@ -60,11 +64,11 @@ impl<F> Store<F> for Nowhere {
 ///
 /// # Errors
 /// Those of the source, and of [`Accumulator::add`].
-pub fn statistics<S: Source>(
+pub fn statistics<S: RowSource>(
     source: &mut S,
-    plan: &Plan,
+    plan: &FitPlan,
     unit: u64,
-    watch: &Heed,
+    watch: &FitControl,
 ) -> Result<Statistics, S::Failure> {
     let mut all = Accumulator::new(plan);
     source.read(unit, &mut |rows| {
@@ -77,15 +81,15 @@ pub fn statistics<S: Source>(
 /// What a unit says of coefficients.
 ///
 /// # Errors
-/// Those of the source, and of [`Measuring::add`].
-pub fn pass<S: Source>(
+/// Those of the source, and of [`PassBuilder::add`].
+pub fn pass<S: RowSource>(
     source: &mut S,
-    plan: &Plan,
+    plan: &FitPlan,
     coefficients: &Coefficients,
     unit: u64,
-    watch: &Heed,
-) -> Result<Pass, S::Failure> {
-    let mut all = Measuring::new(plan, coefficients);
+    watch: &FitControl,
+) -> Result<DataPass, S::Failure> {
+    let mut all = PassBuilder::new(plan, coefficients);
     source.read(unit, &mut |rows| {
         watch.step(rows.len() * pass_cost(plan, coefficients))?;
         all.add(rows)
@@ -95,7 +99,7 @@ pub fn pass<S: Source>(
 
 /// Whether work is to go on, and how far it is.
 #[derive(Debug, Clone, Default)]
-pub struct Heed {
+pub struct FitControl {
     /// Set to give up.
     pub stop: Arc<AtomicBool>,
     /// How far the work is.
@@ -106,24 +110,24 @@ pub struct Heed {
 const COST: usize = 8;
 
 /// What a row costs with a gram matrix, which grows with the number of landmarks.
-fn gram_cost(plan: &Plan) -> usize {
+fn gram_cost(plan: &FitPlan) -> usize {
     COST + plan.landmarks.rows() / 30
 }
 
 /// What a row costs in a pass.
-fn pass_cost(plan: &Plan, coefficients: &Coefficients) -> usize {
+fn pass_cost(plan: &FitPlan, coefficients: &Coefficients) -> usize {
     if coefficients.curvature { gram_cost(plan) } else { COST }
 }
 
 /// What a row costs in all, with as many passes as are usual.
-fn whole_cost(plan: &Plan, corrections: usize) -> usize {
-    let (grams, others) = usual_passes(plan, corrections);
+fn total_cost(plan: &FitPlan, corrections: usize) -> usize {
+    let (grams, others) = expected_passes(plan, corrections);
     grams * gram_cost(plan) + others * COST
 }
 
 /// How often gram matrices of all rows are usually summed up, and how many passes there are without, where so
 /// many corrections were asked for: for what is said of time.
-pub fn usual_passes(plan: &Plan, corrections: usize) -> (usize, usize) {
+pub fn expected_passes(plan: &FitPlan, corrections: usize) -> (usize, usize) {
     match plan.model {
         Model::Ridge => (1, corrections),
         Model::Process(_) => (1, 0),
@@ -132,16 +136,16 @@ pub fn usual_passes(plan: &Plan, corrections: usize) -> (usize, usize) {
     }
 }
 
-impl Heed {
+impl FitControl {
     fn step(&self, work: usize) -> Result<()> {
-        let watch = Watch { stop: &self.stop, progress: &self.progress };
-        watch.check()?;
-        watch.advance(work);
+        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        watch.check_cancelled()?;
+        watch.steps(work);
         Ok(())
     }
 }
 
-/// The names under which a [`Store`] keeps what.
+/// The names under which a [`ResultStore`] keeps what.
 pub mod names {
     /// The plan.
     pub const PLAN: &str = "plan.json";
@@ -164,7 +168,7 @@ pub mod names {
 }
 
 /// What is learnt of the rows of some units, and of others beside.
-trait Part: Sized {
+trait Mergeable: Sized {
     fn rows(&self) -> u64;
     fn join(&mut self, other: &Self) -> Result<()>;
     fn bytes(&self) -> Vec<u8>;
@@ -172,7 +176,7 @@ trait Part: Sized {
 
 macro_rules! part {
     ($($part:ty),*) => {
-        $(impl Part for $part {
+        $(impl Mergeable for $part {
             fn rows(&self) -> u64 {
                 self.rows()
             }
@@ -187,14 +191,14 @@ macro_rules! part {
         })*
     };
 }
-part!(Statistics, Pass);
+part!(Statistics, DataPass);
 
 /// The parts of all units together: those that are kept, and those that are missing, which are made and kept.
 /// `cost` is that of a row.
-fn together<P: Part, F: From<Error>>(
-    store: &mut dyn Store<F>,
+fn combine_units<P: Mergeable, F: From<Error>>(
+    store: &mut dyn ResultStore<F>,
     units: u64,
-    (watch, cost): (&Heed, usize),
+    (watch, cost): (&FitControl, usize),
     (name, read): (impl Fn(u64) -> String, impl Fn(&[u8]) -> Result<P>),
     mut make: impl FnMut(u64) -> Result<P, F>,
 ) -> Result<Option<P>, F> {
@@ -203,7 +207,7 @@ fn together<P: Part, F: From<Error>>(
         let name = name(unit);
         let own = match store.get(&name)? {
             Some(bytes) => {
-                let own = kept(&name, read(&bytes))?;
+                let own = load_stored(&name, read(&bytes))?;
                 watch.step(usize::try_from(own.rows()).unwrap_or(0) * cost)?;
                 own
             }
@@ -222,36 +226,36 @@ fn together<P: Part, F: From<Error>>(
 }
 
 /// All statistics: those that are kept, and those of the units that are missing.
-fn all_statistics<S: Source>(
+fn all_statistics<S: RowSource>(
     source: &mut S,
-    store: &mut dyn Store<S::Failure>,
-    plan: &Plan,
+    store: &mut dyn ResultStore<S::Failure>,
+    plan: &FitPlan,
     units: u64,
-    watch: &Heed,
+    watch: &FitControl,
 ) -> Result<Statistics, S::Failure> {
     let files = (names::statistics, |bytes: &[u8]| Statistics::from_bytes(plan, bytes));
     let make = |unit| statistics(source, plan, unit, watch);
-    let total = together(store, units, (watch, gram_cost(plan)), files, make)?;
+    let total = combine_units(store, units, (watch, gram_cost(plan)), files, make)?;
     Ok(total.unwrap_or_else(|| Statistics::empty(plan)))
 }
 
 /// What all units say of coefficients: what is kept, and what is missing.
-fn all_passes<S: Source>(
+fn all_passes<S: RowSource>(
     source: &mut S,
-    store: &mut dyn Store<S::Failure>,
-    plan: &Plan,
+    store: &mut dyn ResultStore<S::Failure>,
+    plan: &FitPlan,
     coefficients: &Coefficients,
     units: u64,
-    watch: &Heed,
-) -> Result<Pass, S::Failure> {
+    watch: &FitControl,
+) -> Result<DataPass, S::Failure> {
     let name = |unit| names::pass(coefficients, unit);
-    let files = (name, |bytes: &[u8]| Pass::from_bytes(plan, coefficients, bytes));
+    let files = (name, |bytes: &[u8]| DataPass::from_bytes(plan, coefficients, bytes));
     let make = |unit| pass(source, plan, coefficients, unit, watch);
-    let total = together(store, units, (watch, pass_cost(plan, coefficients)), files, make)?;
-    Ok(total.unwrap_or_else(|| Pass::empty(plan, coefficients)))
+    let total = combine_units(store, units, (watch, pass_cost(plan, coefficients)), files, make)?;
+    Ok(total.unwrap_or_else(|| DataPass::empty(plan, coefficients)))
 }
 
-fn kept<T>(name: &str, found: Result<T>) -> Result<T> {
+fn load_stored<T>(name: &str, found: Result<T>) -> Result<T> {
     found.map_err(|error| match error {
         Error::Format { problem } => Error::Format { problem: format!("{name}: {problem}") },
         error => error,
@@ -262,52 +266,52 @@ fn kept<T>(name: &str, found: Result<T>) -> Result<T> {
 ///
 /// # Errors
 /// Those of the store; [`Error::Format`] if it is not there, or damaged.
-pub fn kept_survey<F: From<Error>>(store: &mut dyn Store<F>) -> Result<Survey, F> {
+pub fn kept_survey<F: From<Error>>(store: &mut dyn ResultStore<F>) -> Result<DataSurvey, F> {
     let name = names::SURVEY;
     let lost =
         |how: &str| Error::Format { problem: format!("{name} is {how}: begin anew, in another folder") };
     let bytes = store.get(name)?.ok_or_else(|| lost("missing"))?;
-    Ok(Survey::from_bytes(&bytes).map_err(|_| lost("damaged"))?)
+    Ok(DataSurvey::from_bytes(&bytes).map_err(|_| lost("damaged"))?)
 }
 
 /// The fit by a plan: what is missing of statistics and passes is made. The survey that the plan was made of
 /// is read from the store if it is not given.
 ///
 /// # Errors
-/// Those of the source, the store and [`Fitting`]; [`Error::Format`] for a kept file of something else.
-pub fn fit<S: Source>(
+/// Those of the source, the store and [`FitState`]; [`Error::Format`] for a kept file of something else.
+pub fn fit<S: RowSource>(
     source: &mut S,
-    store: &mut dyn Store<S::Failure>,
-    (job, plan, survey): (&Job, &Plan, Option<&Survey>),
+    store: &mut dyn ResultStore<S::Failure>,
+    (job, plan, survey): (&Job, &FitPlan, Option<&DataSurvey>),
     units: u64,
-    watch: &Heed,
-) -> Result<Fitted, S::Failure> {
+    watch: &FitControl,
+) -> Result<FittedModel, S::Failure> {
     let rows = usize::try_from(plan.rows).unwrap_or(usize::MAX);
-    watch.progress.start(rows.saturating_mul(whole_cost(plan, job.corrections)));
+    watch.progress.start(rows.saturating_mul(total_cost(plan, job.corrections)));
     let mut fitting = match (plan.needs(), survey) {
-        (Needs::Statistics, _) => {
+        (InitialData::Statistics, _) => {
             let all = all_statistics(source, store, plan, units, watch)?;
-            Fitting::new(plan, job, Beginning::Statistics(all))
+            FitState::new(plan, job, InitialInput::Statistics(all))
         }
-        (Needs::Survey, Some(own)) => Fitting::new(plan, job, Beginning::Survey(own)),
-        (Needs::Survey, None) => Fitting::new(plan, job, Beginning::Survey(&kept_survey(store)?)),
-        (Needs::Nothing, _) => Fitting::new(plan, job, Beginning::Nothing),
+        (InitialData::Survey, Some(own)) => FitState::new(plan, job, InitialInput::Survey(own)),
+        (InitialData::Survey, None) => FitState::new(plan, job, InitialInput::Survey(&kept_survey(store)?)),
+        (InitialData::Nothing, _) => FitState::new(plan, job, InitialInput::Nothing),
     }?;
-    while let Some(coefficients) = fitting.wants().cloned() {
+    while let Some(coefficients) = fitting.next_coefficients().cloned() {
         store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
         let all = all_passes(source, store, plan, &coefficients, units, watch)?;
-        fitting.take(&all)?;
+        fitting.apply_pass(&all)?;
     }
     Ok(fitting.fitted()?)
 }
 
 /// Rows in memory, as one unit.
-struct Whole(Rows);
+struct InMemoryRows(LabelledRows);
 
-impl Source for Whole {
+impl RowSource for InMemoryRows {
     type Failure = Error;
 
-    fn read(&mut self, _: u64, work: &mut dyn FnMut(&Rows) -> Result<()>) -> Result<()> {
+    fn read(&mut self, _: u64, work: &mut dyn FnMut(&LabelledRows) -> Result<()>) -> Result<()> {
         work(&self.0)
     }
 }
@@ -316,7 +320,12 @@ impl Source for Whole {
 ///
 /// # Errors
 /// Those of the estimator.
-pub(crate) fn fit_rows(rows: Rows, kernel: Kernel, job: &Job, heed: &Heed) -> Result<Fitted> {
+pub(crate) fn fit_rows(
+    rows: LabelledRows,
+    kernel: Kernel,
+    job: &Job,
+    heed: &FitControl,
+) -> Result<FittedModel> {
     let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
     survey.add(&rows)?;
     kernel.validate(rows.x.width())?;
@@ -325,5 +334,5 @@ pub(crate) fn fit_rows(rows: Rows, kernel: Kernel, job: &Job, heed: &Heed) -> Re
         survey.add_kernel(&tuned.0, &rows.x);
     }
     let plan = job.plan(&survey, tuned)?;
-    fit(&mut Whole(rows), &mut Nowhere, (job, &plan, Some(&survey)), 1, heed)
+    fit(&mut InMemoryRows(rows), &mut NoStore, (job, &plan, Some(&survey)), 1, heed)
 }

@@ -3,8 +3,8 @@
 
 use rayon::prelude::*;
 
-use super::plan::Plan;
-use super::rows::Rows;
+use super::plan::FitPlan;
+use super::rows::LabelledRows;
 use crate::error::Result;
 use crate::kernel::Columns;
 use crate::linalg::{Cholesky, Matrix};
@@ -17,7 +17,7 @@ const TOGETHER: usize = 64;
 
 /// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they
 /// are drawn at random, A is about `(n/s) LLᵀ`.
-pub(super) struct Sampled {
+pub(super) struct SamplePreconditioner {
     pub factor: Cholesky,
     /// Of `LLᵀ`.
     pub trace: f64,
@@ -27,14 +27,14 @@ pub(super) struct Sampled {
     pub rows: usize,
 }
 
-impl Sampled {
+impl SamplePreconditioner {
     /// Cost O(rows landmarks²), and landmarks³; memory: one square of landmarks.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), and those of rows that are not the
     /// plan's.
-    pub fn new(plan: &Plan, sample: &Rows, ridge: f64, intercept: bool) -> Result<Self> {
-        let x = sample.x.conform(plan.landmarks.columns())?;
+    pub fn new(plan: &FitPlan, sample: &LabelledRows, ridge: f64, intercept: bool) -> Result<Self> {
+        let x = sample.x.align_to(plan.landmarks.columns())?;
         let (m, t, s) = (plan.landmarks.rows(), plan.targets.len(), sample.len());
         let size = m + usize::from(intercept);
         let points: Vec<Vec<f64>> = (0..m).map(|i| plan.landmarks.row(i)).collect();
@@ -63,7 +63,7 @@ impl Sampled {
                     cross[(j, o)] += crate::linalg::dot(own, &y[o * n..][..n]);
                 }
             }
-            matrix.add_inner_of_columns(&block[..n * size]);
+            matrix.add_gram_of_columns(&block[..n * size]);
         }
         drop(block);
         add_penalty(plan, ridge * s as f64 / plan.rows as f64, &mut matrix);
@@ -74,13 +74,13 @@ impl Sampled {
     }
 
     /// Roundings, one after the other, of the numbers that were factored.
-    pub fn roundings(&self) -> usize {
+    pub fn rounding_count(&self) -> usize {
         RUN + self.rows / RUN + 4
     }
 }
 
 /// Kernels between some landmarks and all, with the place of the first.
-fn grams(plan: &Plan) -> impl Iterator<Item = (usize, Matrix)> {
+fn gram_blocks(plan: &FitPlan) -> impl Iterator<Item = (usize, Matrix)> {
     let m = plan.landmarks.rows();
     (0..m).step_by(RUN).map(move |start| {
         let some: Vec<usize> = (start..m.min(start + RUN)).collect();
@@ -89,8 +89,8 @@ fn grams(plan: &Plan) -> impl Iterator<Item = (usize, Matrix)> {
 }
 
 /// Adds `λP` to a matrix of landmarks and more, without P in memory.
-pub(super) fn add_penalty(plan: &Plan, ridge: f64, matrix: &mut Matrix) {
-    for (start, gram) in grams(plan) {
+pub(super) fn add_penalty(plan: &FitPlan, ridge: f64, matrix: &mut Matrix) {
+    for (start, gram) in gram_blocks(plan) {
         for i in 0..gram.rows() {
             let row = matrix.row_mut(start + i).iter_mut();
             row.zip(gram.row(i)).for_each(|(v, k)| *v += ridge * k);
@@ -100,11 +100,11 @@ pub(super) fn add_penalty(plan: &Plan, ridge: f64, matrix: &mut Matrix) {
 
 /// `P θ` without P in memory: the landmarks' kernel times coefficients, and 0 for the constant. Cost
 /// O(landmarks² columns).
-pub(super) fn penalty_times(plan: &Plan, theta: &Matrix) -> Matrix {
+pub(super) fn penalty_times(plan: &FitPlan, theta: &Matrix) -> Matrix {
     let (m, t) = (plan.landmarks.rows(), theta.cols());
     let coef = Matrix::from_row_major(m, t, theta.data()[..m * t].to_vec());
     let mut out = Vec::with_capacity(theta.data().len());
-    grams(plan).for_each(|(_, gram)| out.extend_from_slice(gram.matmul(&coef).data()));
+    gram_blocks(plan).for_each(|(_, gram)| out.extend_from_slice(gram.matmul(&coef).data()));
     out.resize(theta.data().len(), 0.0);
     Matrix::from_row_major(theta.rows(), t, out)
 }

@@ -2,7 +2,7 @@
 //! loss, in whole numbers.
 //!
 //! The gram matrix is rounded, which changes the way of Newton's method; the gradient is not (to 2⁻⁴²), which
-//! decides where it ends. Kernels are those of [`Anchors`], which are taken by products.
+//! decides where it ends. Kernels are those of [`FixedRows`], which are taken by products.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::parts::{decode, encode};
-use super::plan::Plan;
+use super::plan::FitPlan;
 use super::residual::{Coefficients, predictions};
-use super::rows::Rows;
-use super::statistics::whole;
+use super::rows::LabelledRows;
+use super::statistics::join_slices;
 use crate::error::{Error, Result};
-use crate::kernel::{Anchors, Columns};
+use crate::kernel::{Columns, FixedRows};
 use crate::linalg::Matrix;
-use crate::linalg::fixed::{self, BITS, IntegerGram, ONE, packed_len, two_slices};
+use crate::linalg::exact_gram::{self, ExactGram, FRACTION_BITS, ONE, packed_len, split_high_low};
 use crate::simd::Isa;
 
 /// Rows at a time where curvature is summed up, and where it is not: their kernels with landmarks then stay
@@ -26,7 +26,7 @@ const RUN: (usize, usize) = (1024, 256);
 
 /// Gradient and loss of some rows at coefficients, and curvature where these ask for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Slope {
+pub struct LogisticGradient {
     plan: String,
     coefficients: String,
     units: BTreeSet<u64>,
@@ -47,9 +47,9 @@ struct Record {
     rows: u64,
 }
 
-impl Slope {
+impl LogisticGradient {
     /// Of no rows.
-    pub fn empty(plan: &Plan, coefficients: &Coefficients) -> Self {
+    pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         Self {
             plan: plan.digest(),
             coefficients: coefficients.digest(),
@@ -72,13 +72,13 @@ impl Slope {
     }
 
     /// `Σ w log(1 + exp(-s f))`.
-    pub(super) fn loss(&self, plan: &Plan) -> f64 {
-        self.loss as f64 * 0.5_f64.powi(2 * BITS) * plan.largest_weight.unwrap_or(1.0)
+    pub(super) fn loss(&self, plan: &FitPlan) -> f64 {
+        self.loss as f64 * 0.5_f64.powi(2 * FRACTION_BITS) * plan.largest_weight.unwrap_or(1.0)
     }
 
     /// `Kᵀ w (y - p)`, of landmarks and the constant.
-    pub(super) fn gradient(&self, plan: &Plan) -> Vec<f64> {
-        let step = 0.5_f64.powi(4 * BITS) * plan.largest_weight.unwrap_or(1.0);
+    pub(super) fn gradient(&self, plan: &FitPlan) -> Vec<f64> {
+        let step = 0.5_f64.powi(4 * FRACTION_BITS) * plan.largest_weight.unwrap_or(1.0);
         let bounds = bounds(plan);
         self.cross.iter().zip(bounds).map(|(sum, bound)| *sum as f64 * step * bound).collect()
     }
@@ -90,7 +90,7 @@ impl Slope {
 
     /// `KᵀDK`, of the first so many of landmarks and the constant, where the [curvature](Self::has_curvature)
     /// was summed up.
-    pub(super) fn curvature(&self, plan: &Plan, size: usize) -> Matrix {
+    pub(super) fn curvature(&self, plan: &FitPlan, size: usize) -> Matrix {
         let (p, step) = (plan.size(), STEP * plan.largest_weight.unwrap_or(1.0));
         let bounds: Vec<f64> = bounds(plan).collect();
         let mut matrix = Matrix::zeros(size, size);
@@ -105,7 +105,7 @@ impl Slope {
     }
 
     /// `Σ D`.
-    pub(super) fn weight(&self, plan: &Plan) -> f64 {
+    pub(super) fn weight(&self, plan: &FitPlan) -> f64 {
         let last = self.gram.last().map_or(0.0, |sum| *sum as f64);
         last * STEP * plan.largest_weight.unwrap_or(1.0)
     }
@@ -149,7 +149,7 @@ impl Slope {
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of others.
-    pub fn from_bytes(plan: &Plan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "slopes")?;
         let mut all = Self::empty(plan, coefficients);
         if (&record.slope, &record.coefficients) != (&all.plan, &all.coefficients)
@@ -168,28 +168,28 @@ impl Slope {
 }
 
 /// Of what is rounded: landmarks' kernels by the kernel's bound, the constant by 1.
-fn bounds(plan: &Plan) -> impl Iterator<Item = f64> {
+fn bounds(plan: &FitPlan) -> impl Iterator<Item = f64> {
     std::iter::repeat_n(plan.bound, plan.landmarks.rows()).chain([1.0])
 }
 
 /// A slope of rows that come one part after the other.
-pub struct Sloping<'p> {
-    plan: &'p Plan,
+pub struct LogisticGradientBuilder<'p> {
+    plan: &'p FitPlan,
     coefficients: &'p Coefficients,
-    landmarks: Anchors<'p>,
-    all: Slope,
+    landmarks: FixedRows<'p>,
+    all: LogisticGradient,
     /// Where curvature is asked for.
-    gram: Option<IntegerGram>,
+    gram: Option<ExactGram>,
     block: Vec<f64>,
 }
 
-impl<'p> Sloping<'p> {
+impl<'p> LogisticGradientBuilder<'p> {
     /// Of no rows yet.
-    pub fn new(plan: &'p Plan, coefficients: &'p Coefficients) -> Self {
+    pub fn new(plan: &'p FitPlan, coefficients: &'p Coefficients) -> Self {
         Self {
             landmarks: plan.anchors(),
-            all: Slope::empty(plan, coefficients),
-            gram: coefficients.curvature.then(|| IntegerGram::new(plan.size())),
+            all: LogisticGradient::empty(plan, coefficients),
+            gram: coefficients.curvature.then(|| ExactGram::new(plan.size())),
             block: Vec::new(),
             plan,
             coefficients,
@@ -201,9 +201,9 @@ impl<'p> Sloping<'p> {
     ///
     /// # Errors
     /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Target`] for other targets.
-    pub fn add(&mut self, rows: &Rows) -> Result<()> {
+    pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         let Self { plan, coefficients, landmarks, all, gram, block } = self;
-        let x = rows.x.conform(plan.landmarks.columns())?;
+        let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         if let Some(bad) = rows.y.data().iter().find(|y| **y != 0.0 && **y != 1.0) {
             return Err(Error::Target {
@@ -227,7 +227,7 @@ impl<'p> Sloping<'p> {
                 let s = if y > 0.0 { f } else { -f };
                 let other = 1.0 / (1.0 + libm::exp(s));
                 let error = if y > 0.0 { other } else { -other };
-                (first[i], second[i]) = two_slices(error * root * ONE);
+                (first[i], second[i]) = split_high_low(error * root * ONE);
                 // At most one half, doubled.
                 curvature[i] = 2.0 * (other * (1.0 - other)).max(0.0).sqrt() * root;
                 let loss = libm::log1p(libm::exp(-s.abs())) + (-s).max(0.0);
@@ -244,11 +244,11 @@ impl<'p> Sloping<'p> {
             let scale = ONE / plan.bound;
             let roots = scaled.roots(start, n);
             let column = |own: &mut [f64]| -> i128 {
-                let [a, b] = fixed::sliced_products(isa, own, scale, roots, [&first, &second]);
+                let [a, b] = exact_gram::sliced_products(isa, own, scale, roots, [&first, &second]);
                 if gram.is_some() {
-                    fixed::round(isa, own, scale, &curvature);
+                    exact_gram::round(isa, own, scale, &curvature);
                 }
-                (whole(a.0, a.1) << BITS) + whole(b.0, b.1)
+                (join_slices(a.0, a.1) << FRACTION_BITS) + join_slices(b.0, b.1)
             };
             let sums: Vec<i128> = block.par_chunks_mut(n).map(column).collect();
             all.cross.iter_mut().zip(sums).for_each(|(sum, own)| *sum += own);
@@ -261,8 +261,8 @@ impl<'p> Sloping<'p> {
     }
 
     /// The slope of all rows, as that of one unit.
-    pub fn finish(mut self, unit: u64) -> Slope {
-        self.all.gram = self.gram.map_or_else(Vec::new, IntegerGram::into_sums);
+    pub fn finish(mut self, unit: u64) -> LogisticGradient {
+        self.all.gram = self.gram.map_or_else(Vec::new, ExactGram::into_sums);
         self.all.units = BTreeSet::from([unit]);
         self.all
     }

@@ -8,12 +8,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::parts::{decode, encode};
-use super::plan::Plan;
-use super::rows::Rows;
+use super::plan::FitPlan;
+use super::rows::LabelledRows;
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
 use crate::linalg::Matrix;
-use crate::linalg::fixed::{self, BITS, BLOCK, IntegerGram, ONE, nearest, packed_len, two_slices};
+use crate::linalg::exact_gram::{
+    self, BLOCK, ExactGram, FRACTION_BITS, ONE, nearest, packed_len, split_high_low,
+};
 use crate::random::hash;
 use crate::simd::Isa;
 
@@ -75,7 +77,7 @@ pub(crate) struct Sums {
 
 impl Statistics {
     /// Of no rows.
-    pub fn empty(plan: &Plan) -> Self {
+    pub fn empty(plan: &FitPlan) -> Self {
         let (size, targets) = (plan.size(), plan.targets.len());
         let fold = Fold {
             rows: 0,
@@ -91,7 +93,7 @@ impl Statistics {
     ///
     /// # Errors
     /// As [`Accumulator::add`].
-    pub fn of(plan: &Plan, rows: &Rows, unit: u64) -> Result<Self> {
+    pub fn of(plan: &FitPlan, rows: &LabelledRows, unit: u64) -> Result<Self> {
         let mut all = Accumulator::new(plan);
         all.add(rows)?;
         Ok(all.finish(unit))
@@ -119,7 +121,7 @@ impl Statistics {
             });
         }
         self.units.extend(&other.units);
-        self.combine(other, 1);
+        self.merge_with(other, 1);
         Ok(())
     }
 
@@ -136,7 +138,7 @@ impl Statistics {
             });
         }
         self.units.retain(|unit| !other.units.contains(unit));
-        self.combine(other, -1);
+        self.merge_with(other, -1);
         Ok(())
     }
 
@@ -150,7 +152,7 @@ impl Statistics {
         })
     }
 
-    fn combine(&mut self, other: &Self, sign: i128) {
+    fn merge_with(&mut self, other: &Self, sign: i128) {
         for (own, other) in self.folds.iter_mut().zip(&other.folds) {
             own.rows = if sign > 0 { own.rows + other.rows } else { own.rows - other.rows };
             for (own, other) in [
@@ -193,7 +195,7 @@ impl Statistics {
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of another plan.
-    pub fn from_bytes(plan: &Plan, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "statistics")?;
         let mut all = Self::empty(plan);
         all.check_plan(&Self {
@@ -226,7 +228,7 @@ impl Statistics {
     }
 
     /// The sums over all folds but one, or over all; or of one alone.
-    pub(crate) fn sums(&self, plan: &Plan, counts: impl Fn(usize) -> bool) -> Sums {
+    pub(crate) fn sums(&self, plan: &FitPlan, counts: impl Fn(usize) -> bool) -> Sums {
         let folds: Vec<&Fold> =
             self.folds.iter().enumerate().filter(|(k, _)| counts(*k)).map(|(_, fold)| fold).collect();
         let sum = |of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| of(fold)).sum::<i128>() as f64;
@@ -234,7 +236,7 @@ impl Statistics {
         let (bound, weight) = (plan.bound, plan.largest_weight.unwrap_or(1.0));
         // The constant's column has no bound of the kernel's.
         let unit = |j: usize| if j + 1 < p { bound } else { 1.0 };
-        let step = 0.5_f64.powi(2 * BITS) * weight;
+        let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
         let mut gram = Matrix::zeros(p, p);
         let mut at = 0;
         for j in 0..p {
@@ -244,14 +246,14 @@ impl Statistics {
             }
         }
         gram.mirror_upper();
-        let step = 0.5_f64.powi(3 * BITS) * weight;
+        let step = 0.5_f64.powi(3 * FRACTION_BITS) * weight;
         let mut cross = Matrix::zeros(p, t);
         for j in 0..p {
             for o in 0..t {
                 cross[(j, o)] = sum(&|fold| fold.cross[j * t + o]) * step * unit(j) * plan.targets[o].unit;
             }
         }
-        let step = 0.5_f64.powi(4 * BITS) * weight;
+        let step = 0.5_f64.powi(4 * FRACTION_BITS) * weight;
         Sums {
             rows: folds.iter().map(|fold| fold.rows).sum(),
             gram,
@@ -259,13 +261,13 @@ impl Statistics {
             squares: (0..t)
                 .map(|o| sum(&|fold| fold.squares[o]) * step * plan.targets[o].unit.powi(2))
                 .collect(),
-            diagonal: sum(&|fold| fold.diagonal) * 0.5_f64.powi(2 * BITS) * weight * bound,
+            diagonal: sum(&|fold| fold.diagonal) * 0.5_f64.powi(2 * FRACTION_BITS) * weight * bound,
         }
     }
 }
 
 /// Rows of one fold that wait until they make a block.
-struct Waiting {
+struct FoldBuffer {
     rows: usize,
     /// Column by column, [`BLOCK`] apart.
     features: Vec<f64>,
@@ -275,34 +277,34 @@ struct Waiting {
     roots: Vec<f64>,
 }
 
-struct Sum {
+struct ThreadSum {
     rows: u64,
-    gram: IntegerGram,
+    gram: ExactGram,
     cross: Vec<i128>,
     squares: Vec<i128>,
     diagonal: i128,
-    waiting: Waiting,
+    waiting: FoldBuffer,
 }
 
 /// Statistics of rows that come one part after the other; of parts of any size they are the same.
 pub struct Accumulator<'p> {
-    plan: &'p Plan,
+    plan: &'p FitPlan,
     points: Vec<Vec<f64>>,
-    folds: Vec<Sum>,
+    folds: Vec<ThreadSum>,
     block: Vec<f64>,
 }
 
 impl<'p> Accumulator<'p> {
     /// Of no rows yet. Memory: O(landmarks²), twice for every fold, and blocks of 2,048 rows.
-    pub fn new(plan: &'p Plan) -> Self {
+    pub fn new(plan: &'p FitPlan) -> Self {
         let (p, t, d) = (plan.size(), plan.targets.len(), plan.landmarks.width());
-        let sum = || Sum {
+        let sum = || ThreadSum {
             rows: 0,
-            gram: IntegerGram::new(p),
+            gram: ExactGram::new(p),
             cross: vec![0; p * t],
             squares: vec![0; t],
             diagonal: 0,
-            waiting: Waiting {
+            waiting: FoldBuffer {
                 rows: 0,
                 features: vec![0.0; d * BLOCK],
                 targets: vec![0.0; 2 * t * BLOCK],
@@ -320,10 +322,11 @@ impl<'p> Accumulator<'p> {
     /// Adds rows.
     ///
     /// # Errors
-    /// Those of [`Table::conform`](crate::Table::conform) for other columns; [`Error::Parameter`] for weights
-    /// where the plan has none (or the other way round) and for rows outside the ranges that the plan says.
-    pub fn add(&mut self, rows: &Rows) -> Result<()> {
-        let x = rows.x.conform(self.plan.landmarks.columns())?;
+    /// Those of [`Table::align_to`](crate::Table::align_to) for other columns; [`Error::Parameter`] for
+    /// weights where the plan has none (or the other way round) and for rows outside the ranges that the plan
+    /// says.
+    pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
+        let x = rows.x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
         let scaled = self.plan.scaled(rows)?;
         let folds = self.plan.folds_of(rows);
@@ -340,10 +343,10 @@ impl<'p> Accumulator<'p> {
                 *own = root;
             }
             for o in 0..t {
-                let (first, second) = two_slices(scaled.targets[i * t + o] * root * ONE);
+                let (first, second) = split_high_low(scaled.targets[i * t + o] * root * ONE);
                 waiting.targets[2 * o * BLOCK + at] = first;
                 waiting.targets[(2 * o + 1) * BLOCK + at] = second;
-                let own = whole(first, second);
+                let own = join_slices(first, second);
                 fold.squares[o] += own * own;
             }
             fold.diagonal += nearest(scaled.diagonal[i] * root * root * ONE * ONE) as i128;
@@ -379,11 +382,11 @@ impl<'p> Accumulator<'p> {
         let (scale, roots) = (ONE / plan.bound, waiting.roots.get(..rows).unwrap_or(&[]));
         // One column, and its products with targets.
         let column = |own: &mut [f64]| {
-            fixed::round(isa, own, scale, roots);
+            exact_gram::round(isa, own, scale, roots);
             let with = |o: usize, s: usize| {
-                fixed::product(isa, own, &waiting.targets[(2 * o + s) * BLOCK..][..rows])
+                exact_gram::product(isa, own, &waiting.targets[(2 * o + s) * BLOCK..][..rows])
             };
-            (0..t).map(|o| whole(with(o, 0), with(o, 1))).collect::<Vec<i128>>()
+            (0..t).map(|o| join_slices(with(o, 0), with(o, 1))).collect::<Vec<i128>>()
         };
         let parts = block.par_chunks_mut(rows * TOGETHER).enumerate();
         let sums: Vec<Vec<i128>> = parts
@@ -400,7 +403,7 @@ impl<'p> Accumulator<'p> {
     pub fn finish(mut self, unit: u64) -> Statistics {
         (0..self.folds.len()).for_each(|k| self.flush(k));
         drop(self.block);
-        let join = |fold: Sum| Fold {
+        let join = |fold: ThreadSum| Fold {
             rows: fold.rows,
             gram: fold.gram.into_sums(),
             cross: fold.cross,
@@ -418,12 +421,12 @@ impl<'p> Accumulator<'p> {
 }
 
 /// The whole number of which these are two slices, or sums of such, of at most 2⁵³.
-pub(super) fn whole(first: f64, second: f64) -> i128 {
-    (i128::from(first as i64) << BITS) + i128::from(second as i64)
+pub(super) fn join_slices(first: f64, second: f64) -> i128 {
+    (i128::from(first as i64) << FRACTION_BITS) + i128::from(second as i64)
 }
 
 /// Rows in the plan's units.
-pub(super) struct Scaled {
+pub(super) struct FixedPointRows {
     /// Rows × targets.
     pub targets: Vec<f64>,
     /// `k(x, x)` over its bound.
@@ -431,7 +434,7 @@ pub(super) struct Scaled {
     roots: Option<Vec<f64>>,
 }
 
-impl Scaled {
+impl FixedPointRows {
     /// The root of the weight of row `i`, relative to the largest.
     pub fn root(&self, i: usize) -> f64 {
         self.roots.as_ref().map_or(1.0, |roots| roots[i])
@@ -443,9 +446,9 @@ impl Scaled {
     }
 }
 
-impl Plan {
+impl FitPlan {
     /// The folds of rows, which follow from what they hold; empty if there is one alone.
-    pub(super) fn folds_of(&self, rows: &Rows) -> Vec<usize> {
+    pub(super) fn folds_of(&self, rows: &LabelledRows) -> Vec<usize> {
         if self.folds < 2 {
             return Vec::new();
         }
@@ -454,7 +457,7 @@ impl Plan {
     }
 
     /// The targets, weights and kernels of rows in the plan's units, all at most 1.
-    pub(super) fn scaled(&self, rows: &Rows) -> Result<Scaled> {
+    pub(super) fn scaled(&self, rows: &LabelledRows) -> Result<FixedPointRows> {
         let t = self.targets.len();
         if rows.y.cols() != t {
             return Err(Error::Shape {
@@ -492,11 +495,11 @@ impl Plan {
                 ));
             }
         };
-        let diagonal: Vec<f64> = match self.kernel.largest() {
+        let diagonal: Vec<f64> = match self.kernel.max_value() {
             Some(largest) => vec![largest / self.bound; rows.len()],
             None => self
                 .kernel
-                .diagonal(&rows.x.conform(self.landmarks.columns())?)
+                .diagonal(&rows.x.align_to(self.landmarks.columns())?)
                 .iter()
                 .map(|k| k / self.bound)
                 .collect(),
@@ -504,6 +507,6 @@ impl Plan {
         if let Some(most) = diagonal.iter().find(|k| k.is_nan() || **k > 1.0) {
             return beyond("kernel of a row with itself", most * self.bound);
         }
-        Ok(Scaled { targets, diagonal, roots })
+        Ok(FixedPointRows { targets, diagonal, roots })
     }
 }

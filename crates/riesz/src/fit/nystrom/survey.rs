@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::parts::{decode, digest, encode};
-use super::rows::Rows;
+use super::rows::LabelledRows;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
@@ -16,7 +16,7 @@ const SEED: u64 = 0x7a3d_51c9;
 /// A first look at rows, in any parts and any order: those with the smallest hashes of what they hold are
 /// kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Survey {
+pub struct DataSurvey {
     columns: Vec<Column>,
     targets: usize,
     weighted: bool,
@@ -35,7 +35,7 @@ pub struct Survey {
     kept: Vec<(u64, Vec<f64>)>,
 }
 
-impl Survey {
+impl DataSurvey {
     /// Of rows with such features and so many targets, of which `limit` are kept.
     pub fn new(columns: &[Column], targets: usize, weighted: bool, limit: usize, seed: u64) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Survey {
     ///
     /// # Errors
     /// [`Error::Shape`] if they are not of the same kind.
-    pub fn add(&mut self, rows: &Rows) -> Result<()> {
+    pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         if rows.x.columns() != self.columns
             || rows.y.cols() != self.targets
             || rows.weights.is_some() != self.weighted
@@ -73,7 +73,7 @@ impl Survey {
         let last = if self.kept.len() < self.limit { u64::MAX } else { self.kept[self.kept.len() - 1].0 };
         let hashes = rows.hashes(self.seed ^ SEED);
         let new = hashes.iter().enumerate().filter(|(_, hash)| **hash <= last);
-        self.kept.extend(new.map(|(i, hash)| (*hash, rows.numbers(i).map(|v| v + 0.0).collect())));
+        self.kept.extend(new.map(|(i, hash)| (*hash, rows.row_values(i).map(|v| v + 0.0).collect())));
         self.keep();
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Survey {
     ///
     /// # Errors
     /// [`Error::TooFew`] if no row was seen.
-    pub fn sample(&self) -> Result<Rows> {
+    pub fn sample(&self) -> Result<LabelledRows> {
         let (d, t, n) = (self.columns.len(), self.targets, self.kept.len());
         if n == 0 {
             return Err(Error::TooFew { what: "the data".into(), needed: 1, unit: "row is" });
@@ -162,7 +162,7 @@ impl Survey {
         let column = |j: usize| self.kept.iter().map(move |(_, row)| row[j]);
         let x = Table::from_column_major(self.columns.clone(), n, (0..d).flat_map(column).collect())?;
         let y = self.kept.iter().flat_map(|(_, row)| row[d..d + t].iter().copied()).collect();
-        Rows::new(x, Matrix::from_row_major(n, t, y), self.weighted.then(|| column(d + t).collect()))
+        LabelledRows::new(x, Matrix::from_row_major(n, t, y), self.weighted.then(|| column(d + t).collect()))
     }
 }
 

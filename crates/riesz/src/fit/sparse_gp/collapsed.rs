@@ -15,45 +15,45 @@
 //! unexplained exceeds their sum. Through Λ everything is of the size of the points. Several targets are
 //! independent; their bounds add.
 
-use super::told::{Told, overflow};
+use super::told::{WhitenedSums, overflow};
 use crate::error::{Error, Result};
-use crate::fit::whitened::Whitened;
+use crate::fit::whitening::WhitenedInducing;
 use crate::linalg::{Cholesky, Matrix, dot};
 
 /// At one kernel and noise.
-pub(super) struct Collapsed {
-    pub points: Whitened,
+pub(super) struct CollapsedBound {
+    pub points: WhitenedInducing,
     /// α, points × targets.
     pub alpha: Matrix,
     /// The lower bound.
     pub value: f64,
     /// T.
-    pub told: Matrix,
+    pub information: Matrix,
     /// c, points × targets.
     targets: Matrix,
     /// `tr yᵀN⁻¹y`.
-    squares: f64,
+    target_norm: f64,
     /// `t log det 2π(K̂ + N)`.
-    volume: f64,
+    log_det_term: f64,
     /// τ.
-    missed: f64,
+    trace_residual: f64,
     /// Λ.
     lambda: Cholesky,
     /// `Λ⁻¹c`.
-    inner: Matrix,
+    whitened_mean: Matrix,
 }
 
 /// What the bound's slopes are made of: those by `K_XZ` are `N⁻¹(yαᵀ + K_XZ rows)`, those by `K_ZZ` are
 /// `L⁻ᵀ points L⁻¹`, those by `k(x_i, x_i)` are `-t/2 N_ii⁻¹`.
-pub(super) struct Adjoint {
+pub(super) struct BoundAdjoint {
     /// `t Q - ααᵀ`.
     pub rows: Matrix,
     pub points: Matrix,
 }
 
-impl Collapsed {
+impl CollapsedBound {
     /// Cost O(points³).
-    pub fn new(points: Whitened, Told(sums): Told, noise: f64) -> Result<Self> {
+    pub fn new(points: WhitenedInducing, WhitenedSums(sums): WhitenedSums, noise: f64) -> Result<Self> {
         let (mut told, mut targets) = (sums.gram, sums.targets);
         [&mut told, &mut targets].into_iter().for_each(|m| m.data_mut().iter_mut().for_each(|v| *v /= noise));
         let (m, t) = (told.rows(), targets.cols() as f64);
@@ -80,25 +80,36 @@ impl Collapsed {
         if !value.is_finite() {
             return Err(overflow());
         }
-        Ok(Self { points, alpha, value, told, targets, squares, volume, missed, lambda, inner })
+        Ok(Self {
+            points,
+            alpha,
+            value,
+            information: told,
+            targets,
+            target_norm: squares,
+            log_det_term: volume,
+            trace_residual: missed,
+            lambda,
+            whitened_mean: inner,
+        })
     }
 
     /// The upper bound. Cost O(points³).
-    pub fn upper(&self) -> Result<f64> {
-        let larger = 1.0 + self.missed;
-        let mut sum = self.told.clone();
+    pub fn upper_bound(&self) -> Result<f64> {
+        let larger = 1.0 + self.trace_residual;
+        let mut sum = self.information.clone();
         sum.add_diagonal(|_| larger);
         let solved = Cholesky::new(sum, "what rows tell of the inducing points")?.solve(self.targets.clone());
-        let square = (self.squares - dot(self.targets.data(), solved.data())) / larger;
-        Some(-0.5 * (square + self.volume)).filter(|value| value.is_finite()).ok_or_else(overflow)
+        let square = (self.target_norm - dot(self.targets.data(), solved.data())) / larger;
+        Some(-0.5 * (square + self.log_det_term)).filter(|value| value.is_finite()).ok_or_else(overflow)
     }
 
     /// Cost O(points³).
-    pub fn adjoint(&self) -> Adjoint {
+    pub fn adjoint(&self) -> BoundAdjoint {
         let t = self.alpha.cols() as f64;
         let left = self.lambda.inverse();
-        let mut points = self.inner.matmul(&self.inner.transpose());
-        for ((v, told), left) in points.data_mut().iter_mut().zip(self.told.data()).zip(left.data()) {
+        let mut points = self.whitened_mean.matmul(&self.whitened_mean.transpose());
+        for ((v, told), left) in points.data_mut().iter_mut().zip(self.information.data()).zip(left.data()) {
             *v = -0.5 * (*v + t * (told + left));
         }
         // Λ - 2I + Λ⁻¹ is T - I + Λ⁻¹.
@@ -107,9 +118,9 @@ impl Collapsed {
         rows.data_mut().iter_mut().for_each(|v| *v *= -t);
         rows.add_diagonal(|_| t);
         self.points.factor.solve_upper_in_place(&mut rows);
-        self.points.factor.solve_upper_of_rows(&mut rows);
+        self.points.factor.solve_upper_right(&mut rows);
         let mean = self.alpha.matmul(&self.alpha.transpose());
         rows.data_mut().iter_mut().zip(mean.data()).for_each(|(v, mean)| *v -= mean);
-        Adjoint { rows, points }
+        BoundAdjoint { rows, points }
     }
 }

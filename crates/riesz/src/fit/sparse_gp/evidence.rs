@@ -5,25 +5,25 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::collapsed::{Adjoint, Collapsed};
-use super::told::{KernelSums, Told};
+use super::collapsed::{BoundAdjoint, CollapsedBound};
+use super::told::{KernelSums, WhitenedSums};
+use crate::control::RunControl;
 use crate::error::Result;
-use crate::fit::whitened::Whitened;
-use crate::kernel::{Columns, Kernel, Scratch};
+use crate::fit::whitening::WhitenedInducing;
+use crate::kernel::{Columns, GradientScratch, Kernel};
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
-use crate::stop::Watch;
 use crate::table::Table;
 
 /// Kernels between rows and points that are held at a time (8 MB), as far as points are so few.
-const HELD: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// Rows whose slopes one thread sums up in a row.
-const SHARE: usize = 32;
+const ROWS_PER_TASK: usize = 32;
 
 /// What a process is learnt from.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(super) struct SparseData<'a> {
     pub x: &'a Table,
     /// Rows × targets, as they are modelled.
     pub y: &'a Matrix,
@@ -31,28 +31,30 @@ pub(super) struct Rows<'a> {
     pub own_noise: Option<&'a [f64]>,
     /// The inducing points.
     pub points: &'a Table,
-    pub watch: Watch<'a>,
+    pub watch: RunControl<'a>,
 }
 
 /// Some of the rows.
-struct Block {
+struct DataBlock {
     x: Table,
     y: Matrix,
     /// `σ²/(σ² + own noise)` of each row.
     weights: Vec<f64>,
 }
 
-impl Rows<'_> {
+impl SparseData<'_> {
     fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
-        let (n, size) =
-            (self.x.rows(), (HELD / self.points.rows().max(1)).next_multiple_of(SHARE).max(8 * SHARE));
+        let (n, size) = (
+            self.x.rows(),
+            (BLOCK_BYTES / self.points.rows().max(1)).next_multiple_of(ROWS_PER_TASK).max(8 * ROWS_PER_TASK),
+        );
         (0..n).step_by(size).map(move |start| start..n.min(start + size))
     }
 
-    fn block(&self, rows: Range<usize>, noise: f64) -> Block {
+    fn block(&self, rows: Range<usize>, noise: f64) -> DataBlock {
         let places: Vec<usize> = rows.clone().collect();
         let weight = |i: usize| self.own_noise.map_or(1.0, |own| noise / (noise + own[i]));
-        Block {
+        DataBlock {
             x: self.x.select_rows(&places),
             y: self.y.select_rows(&places),
             weights: rows.map(weight).collect(),
@@ -61,15 +63,15 @@ impl Rows<'_> {
 
     /// The bound at a kernel and noise. Cost O(n m (d + m) + m³) for n rows of d columns and m points, memory
     /// O(m²) besides a block.
-    pub fn collapsed(&self, kernel: &Kernel, noise: f64) -> Result<Collapsed> {
-        let points = Whitened::new(kernel, self.points)?;
-        let mut told = Told(KernelSums::zeros(self.points.rows(), self.y.cols()));
+    pub fn collapsed(&self, kernel: &Kernel, noise: f64) -> Result<CollapsedBound> {
+        let points = WhitenedInducing::new(kernel, self.points)?;
+        let mut told = WhitenedSums(KernelSums::zeros(self.points.rows(), self.y.cols()));
         for rows in self.blocks() {
-            self.watch.check()?;
-            let Block { x, mut y, weights } = self.block(rows, noise);
+            self.watch.check_cancelled()?;
+            let DataBlock { x, mut y, weights } = self.block(rows, noise);
             let mut half = kernel.cross_gram(&x, self.points);
             // Before they are summed up: sums of kernels lose the digits that whitening needs.
-            points.factor.solve_lower_of_rows(&mut half);
+            points.factor.solve_lower_right(&mut half);
             let prior = dot(&kernel.diagonal(&x), &weights);
             let mut logs = 0.0;
             for (i, w) in weights.iter().enumerate().filter(|(_, w)| **w != 1.0) {
@@ -79,29 +81,29 @@ impl Rows<'_> {
             }
             told.add(&half, &y, prior, logs);
         }
-        Collapsed::new(points, told, noise)
+        CollapsedBound::new(points, told, noise)
     }
 
     /// The bound's gradient in the kernel's parameters and the logarithm of the noise. Cost O(n m (d + m) +
     /// m³) and O(n m) a parameter.
-    pub fn gradient(&self, kernel: &Kernel, noise: f64, at: &Collapsed) -> Result<Vec<f64>> {
-        let Adjoint { rows: adjoint, points } = at.adjoint();
+    pub fn gradient(&self, kernel: &Kernel, noise: f64, at: &CollapsedBound) -> Result<Vec<f64>> {
+        let BoundAdjoint { rows: adjoint, points } = at.adjoint();
         let count = kernel.parameters().len();
-        let mut gradient = at.points.by_gram(kernel, self.points, points);
+        let mut gradient = at.points.gram_gradient(kernel, self.points, points);
         gradient.push(0.0);
         for rows in self.blocks() {
-            self.watch.check()?;
+            self.watch.check_cancelled()?;
             let block = self.block(rows, noise);
             let cross = kernel.cross_gram(&block.x, self.points);
             let means = cross.matmul(&at.alpha);
             let mut slopes = cross.matmul(&adjoint);
             let t = self.y.cols() as f64;
-            let shares = slopes.data_mut().par_chunks_mut(SHARE * self.points.rows()).enumerate();
-            let of_share = |scratch: &mut Scratch, (share, slopes): (usize, &mut [f64])| {
+            let shares = slopes.data_mut().par_chunks_mut(ROWS_PER_TASK * self.points.rows()).enumerate();
+            let of_share = |scratch: &mut GradientScratch, (share, slopes): (usize, &mut [f64])| {
                 let isa = Isa::detect();
                 let mut sums = vec![0.0; count + 1];
                 for (i, by) in slopes.chunks_exact_mut(self.points.rows()).enumerate() {
-                    let i = share * SHARE + i;
+                    let i = share * ROWS_PER_TASK + i;
                     let (row, y, mean) = (block.x.row(i), block.y.row(i), means.row(i));
                     let prior = kernel.eval(&row, &row);
                     // What is expected of the squared error: that of the mean, and t times the variance of f.
@@ -129,7 +131,7 @@ impl Rows<'_> {
                 sums
             };
             // In the order of the rows, so that the sums do not depend on the number of threads.
-            let sums: Vec<Vec<f64>> = shares.map_init(|| Scratch::of(kernel), of_share).collect();
+            let sums: Vec<Vec<f64>> = shares.map_init(|| GradientScratch::of(kernel), of_share).collect();
             sums.iter().for_each(|sums| gradient.iter_mut().zip(sums).for_each(|(g, s)| *g += s));
         }
         Ok(gradient)

@@ -5,23 +5,23 @@ mod evidence;
 mod sums;
 mod told;
 
-use collapsed::Collapsed;
-use evidence::Rows;
-pub(crate) use sums::Laplace;
+use collapsed::CollapsedBound;
+use evidence::SparseData;
+pub(crate) use sums::InducingLaplace;
 pub use sums::SparsePosterior;
 pub use told::KernelSums;
 
-use super::evidence::{self as search, Maximum, Search};
+use super::hyperparameter_search::{self as search, SearchOptions, SearchResult};
+use super::hyperparameters::TunedParameters;
 use super::inducing::inducing_points;
-use super::targets::{Targets, check_noise, check_row_noise};
-use super::tune::Tune;
+use super::target_scaling::{ScaledTargets, check_noise, check_row_noise};
+use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
 use crate::kernel::{Kernel, Parameter};
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
-use crate::posterior::{Covariance, Posterior};
-use crate::stop::Watch;
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
 /// Of more rows than these, so many are looked at when tuning, where nobody says.
@@ -50,7 +50,7 @@ pub enum Landmarks {
 /// let rows: Vec<[f64; 1]> = (0..500).map(|i| [f64::from(i) / 50.0]).collect();
 /// let y = Matrix::column_vector(rows.iter().map(|r| 10.0 + r[0].sin()).collect());
 /// let fit = SparseGaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1, 20).fit(&Table::from_rows(&rows)?, &y)?;
-/// assert_eq!(fit.model.points.rows(), 20);
+/// assert_eq!(fit.model.support_points.rows(), 20);
 /// let new = Table::from_rows(&[[3.31], [60.0]])?;
 /// let (mean, sd) = (fit.model.predict(&new)?, fit.posterior().sd(&new)?);
 /// assert!((mean[(0, 0)] - (10.0 + 3.31_f64.sin())).abs() < 0.01);
@@ -72,7 +72,7 @@ pub struct SparseGaussianProcess {
     /// As [`GaussianProcess::normalize_y`](super::GaussianProcess::normalize_y).
     pub normalize_y: bool,
     /// What is tuned.
-    pub tune: Tune,
+    pub tune: TunedParameters,
     /// Of more rows than these, tuning looks at so many, drawn with the seed; the model is of all rows.
     /// `None` for 20,000.
     pub tuning_rows: Option<usize>,
@@ -90,10 +90,10 @@ pub struct SparseGaussianProcess {
 pub struct SparseGpFit {
     /// The posterior mean in the targets' units, over the inducing points. With one target its kernel and
     /// [`noise`](Self::noise) are in these (squared) units too; several normalised ones have a
-    /// [`scale`](Covariance::scale) each.
-    pub model: Expansion,
+    /// [`scale`](PosteriorCovariance::scale) each.
+    pub model: KernelExpansion,
     /// What is besides the mean: `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹`, N the variances of the noise.
-    pub covariance: Covariance,
+    pub covariance: PosteriorCovariance,
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
     /// The evidence lower bound, of the targets in their own units: no more than `log p(y)`.
@@ -123,7 +123,7 @@ impl SparseGaussianProcess {
             row_noise: None,
             landmarks: Landmarks::Count(landmarks),
             normalize_y: true,
-            tune: Tune::KernelAndNoise,
+            tune: TunedParameters::KernelAndNoise,
             tuning_rows: None,
             bounds: None,
             restarts: 0,
@@ -148,51 +148,51 @@ impl SparseGaussianProcess {
     /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
     /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<SparseGpFit> {
-        self.fit_until(x, y, Watch::nobody())
+        self.fit_until(x, y, RunControl::nobody())
     }
 
     /// As [`fit`](Self::fit), a step an evaluation of the bound.
-    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: Watch<'_>) -> Result<SparseGpFit> {
+    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: RunControl<'_>) -> Result<SparseGpFit> {
         let targets = self.check(x, y)?;
         let points = self.points(x)?;
         let own_noise = self.row_noise.as_deref();
-        let all = Rows { x, y: &targets.values, own_noise, points: &points, watch };
-        let found = self.search(all, targets.variance)?;
+        let all = SparseData { x, y: &targets.values, own_noise, points: &points, watch };
+        let found = self.search(all, targets.unit_variance)?;
         let tuned = found.evaluations > 0;
         let (kernel, noise) = if tuned { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
-        let (kernel, noise) = (targets.variance * kernel, targets.variance * noise);
+        let (kernel, noise) = (targets.unit_variance * kernel, targets.unit_variance * noise);
         super::check_range(&kernel, x)?;
         let SparsePosterior { mut coef, mut covariance, lower, upper, jitter } =
             all.collapsed(&kernel, noise)?.posterior()?;
         for j in 0..points.rows() {
-            coef.row_mut(j).iter_mut().zip(&targets.scale).for_each(|(a, s)| *a *= s);
+            coef.row_mut(j).iter_mut().zip(&targets.per_output_scale).for_each(|(a, s)| *a *= s);
         }
-        let units = targets.units();
+        let units = targets.log_density_shift();
         let (lower, upper) = (lower - units, upper - units);
-        covariance.scale.clone_from(&targets.scale);
-        let mut model = Expansion::new(kernel, points, coef, targets.center)?;
-        model.card = vec![
+        covariance.scale.clone_from(&targets.per_output_scale);
+        let mut model = KernelExpansion::new(kernel, points, coef, targets.center)?;
+        model.model_card = vec![
             Fact::new("model", "sparse Gaussian process regression"),
-            Fact::new("landmarks", model.points.rows()),
+            Fact::new("landmarks", model.support_points.rows()),
             Fact::measured("noise", noise),
         ];
-        if targets.variance != 1.0 {
+        if targets.unit_variance != 1.0 {
             // Both the units of the kernel and those in which the noise is given.
-            model.card[2].name = "noise, in squared units of the target".into();
-            let given = noise / targets.variance;
-            model.card.push(Fact::measured("noise, in units of the standardised target", given));
+            model.model_card[2].name = "noise, in squared units of the target".into();
+            let given = noise / targets.unit_variance;
+            model.model_card.push(Fact::measured("noise, in units of the standardised target", given));
         }
         if own_noise.is_some() {
-            model.card.push(Fact::new("noise of single rows", "given"));
+            model.model_card.push(Fact::new("noise of single rows", "given"));
         }
-        model.card.push(Fact::measured("log marginal likelihood, at least", lower));
-        model.card.push(Fact::measured("log marginal likelihood, at most", upper));
-        model.card.push(Fact::measured("jitter", jitter));
+        model.model_card.push(Fact::measured("log marginal likelihood, at least", lower));
+        model.model_card.push(Fact::measured("log marginal likelihood, at most", upper));
+        model.model_card.push(Fact::measured("jitter", jitter));
         if tuned && self.tuning_rows() < x.rows() {
-            model.card.push(Fact::new("rows that tuning looked at", self.tuning_rows()));
+            model.model_card.push(Fact::new("rows that tuning looked at", self.tuning_rows()));
         }
-        model.card.extend(found.facts(tuned.then_some(self.restarts)));
-        let Maximum { theta, steps, evaluations, warnings, .. } = found;
+        model.model_card.extend(found.facts(tuned.then_some(self.restarts)));
+        let SearchResult { theta, steps, evaluations, warnings, .. } = found;
         Ok(SparseGpFit {
             model,
             covariance,
@@ -216,14 +216,14 @@ impl SparseGaussianProcess {
     pub fn evidence_lower_bound(&self, x: &Table, y: &Matrix, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let targets = self.check(x, y)?;
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let (own_noise, watch) = (self.row_noise.as_deref(), Watch::nobody());
-        let rows = Rows { x, y: &targets.values, own_noise, points: &self.points(x)?, watch };
-        let (value, gradient) = self.evidence(rows, targets.variance, theta)?;
-        Ok((value - targets.units(), gradient))
+        let (own_noise, watch) = (self.row_noise.as_deref(), RunControl::nobody());
+        let rows = SparseData { x, y: &targets.values, own_noise, points: &self.points(x)?, watch };
+        let (value, gradient) = self.evidence(rows, targets.unit_variance, theta)?;
+        Ok((value - targets.log_density_shift(), gradient))
     }
 
     /// The best parameters, by some of the rows.
-    fn search(&self, all: Rows<'_>, variance: f64) -> Result<Maximum> {
+    fn search(&self, all: SparseData<'_>, variance: f64) -> Result<SearchResult> {
         let parameters = self.parameters();
         let free = self.tune.free(parameters.len());
         let some = (!free.is_empty() && self.tuning_rows() < all.x.rows()).then(|| {
@@ -233,18 +233,18 @@ impl SparseGaussianProcess {
         });
         let rows = match &some {
             None => all,
-            Some((x, y, own_noise)) => Rows { x, y, own_noise: own_noise.as_deref(), ..all },
+            Some((x, y, own_noise)) => SparseData { x, y, own_noise: own_noise.as_deref(), ..all },
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = Search { bounds, restarts, seed: self.seed, ..Search::default() };
+        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
         search::maximise(&parameters, free, search, rows.watch, |theta| self.evidence(rows, variance, theta))
     }
 
-    fn evidence(&self, rows: Rows<'_>, variance: f64, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+    fn evidence(&self, rows: SparseData<'_>, variance: f64, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let (kernel, noise) = self.at(theta);
         let (kernel, noise) = (variance * kernel, variance * noise);
         super::check_range(&kernel, rows.x)?;
-        let at: Collapsed = rows.collapsed(&kernel, noise)?;
+        let at: CollapsedBound = rows.collapsed(&kernel, noise)?;
         Ok((at.value, rows.gradient(&kernel, noise, &at)?))
     }
 
@@ -263,11 +263,11 @@ impl SparseGaussianProcess {
             Landmarks::Points(points) if points.rows() == 0 => {
                 Err(Error::TooFew { what: "the table of landmarks".into(), needed: 1, unit: "row is" })
             }
-            Landmarks::Points(points) => points.conform(x.columns()),
+            Landmarks::Points(points) => points.align_to(x.columns()),
         }
     }
 
-    fn check(&self, x: &Table, y: &Matrix) -> Result<Targets> {
+    fn check(&self, x: &Table, y: &Matrix) -> Result<ScaledTargets> {
         super::check(x, y.rows(), 2)?;
         self.kernel.validate(x.width())?;
         check_noise(self.noise)?;
@@ -277,7 +277,7 @@ impl SparseGaussianProcess {
         if let Some(row_noise) = &self.row_noise {
             check_row_noise(row_noise, y, self.normalize_y, "one a row of the table")?;
         }
-        Targets::new(y, None, self.normalize_y)
+        ScaledTargets::new(y, None, self.normalize_y)
     }
 }
 

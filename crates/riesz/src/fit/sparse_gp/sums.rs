@@ -1,12 +1,12 @@
 //! A sparse Gaussian process from what rows tell its points.
 
-use super::collapsed::Collapsed;
+use super::collapsed::CollapsedBound;
 use super::told::KernelSums;
 use crate::error::{Result, sized};
-use crate::fit::whitened::Whitened;
+use crate::fit::whitening::WhitenedInducing;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
-use crate::posterior::{Covariance, Known};
+use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
 /// A sparse Gaussian process, over its inducing points.
@@ -15,7 +15,7 @@ pub struct SparsePosterior {
     /// Coefficients of the mean, points × targets.
     pub coef: Matrix,
     /// What is besides the mean: `Q = K_ZZ⁻¹ - (K_ZZ + S/σ²)⁻¹`.
-    pub covariance: Covariance,
+    pub covariance: PosteriorCovariance,
     /// The evidence lower bound, in the targets' units: no more than `log p(y)` (Titsias 2009).
     pub lower: f64,
     /// No less than `log p(y)` (Titsias 2014).
@@ -56,66 +56,77 @@ impl KernelSums {
             "one an inducing point",
         )?;
         sized("the sums of targets", "rows", m, self.targets.rows(), "one an inducing point")?;
-        crate::fit::targets::check_noise(noise)?;
+        crate::fit::target_scaling::check_noise(noise)?;
         kernel.validate(points.width())?;
-        let own = whitened(kernel, points, &self.gram, self.rounding, noise)?;
+        let own = whitening_for_rounding(kernel, points, &self.gram, self.rounding, noise)?;
         let told = self.clone().whitened(&own.factor);
-        Collapsed::new(own, told, noise)?.posterior()
+        CollapsedBound::new(own, told, noise)?.posterior()
     }
 }
 
 /// Points, with what roundings of such sums ask to be added to the diagonal of their kernel.
-fn whitened(kernel: &Kernel, points: &Table, gram: &Matrix, rounding: f64, noise: f64) -> Result<Whitened> {
+fn whitening_for_rounding(
+    kernel: &Kernel,
+    points: &Table,
+    gram: &Matrix,
+    rounding: f64,
+    noise: f64,
+) -> Result<WhitenedInducing> {
     // Of doubles by the size of S; of rough kernel values where what they add equals what the jitter takes
     // away.
     let m = points.rows();
     let size: f64 = (0..m).map(|i| gram[(i, i)]).sum();
     let doubles = f64::EPSILON / 2.0 * size / (NEGLIGIBLE * noise);
     let rough = rounding * (m as f64).sqrt();
-    Whitened::with_jitter(kernel, points, doubles.max(rough))
+    WhitenedInducing::with_jitter(kernel, points, doubles.max(rough))
 }
 
 /// What a log likelihood of curvatures W at rows X tells of a process through points Z, around its mode
 /// (Rasmussen and Williams 2006, section 3.4): as if rows were observed with variances `1/W`.
 #[derive(Debug, Clone)]
-pub(crate) struct Laplace {
+pub(crate) struct InducingLaplace {
     /// `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX W K_XZ)⁻¹`.
-    pub covariance: Covariance,
+    pub covariance: PosteriorCovariance,
     /// `log det(I + K_ZZ⁻¹ K_ZX W K_XZ)`.
     pub volume: f64,
     /// What was added to the diagonal of `K_ZZ`.
     pub jitter: f64,
 }
 
-impl Laplace {
+impl InducingLaplace {
     /// By `K_ZX W K_XZ`, and by how much each number of `W^½ K_XZ` may be off; 0 for doubles. Cost O(m³).
     pub(crate) fn new(kernel: &Kernel, points: &Table, mut gram: Matrix, rounding: f64) -> Result<Self> {
-        let own = whitened(kernel, points, &gram, rounding, 1.0)?;
+        let own = whitening_for_rounding(kernel, points, &gram, rounding, 1.0)?;
         own.factor.solve_lower_in_place(&mut gram);
-        own.factor.solve_lower_of_rows(&mut gram);
+        own.factor.solve_lower_right(&mut gram);
         gram.mirror_upper();
-        let known = Known::LowRank(own.root(&gram)?);
+        let known = VarianceReduction::LowRank(own.reduction_root(&gram)?);
         gram.add_diagonal(|_| 1.0);
         let volume = Cholesky::new(gram, "what rows tell of the landmarks")?.log_det();
-        let covariance = Covariance { prior: 1.0, mirror: None, known: vec![known], scale: vec![1.0] };
+        let covariance = PosteriorCovariance {
+            prior_scale: 1.0,
+            skew_swap: None,
+            reduction: vec![known],
+            scale: vec![1.0],
+        };
         Ok(Self { covariance, volume, jitter: own.jitter })
     }
 }
 
-impl Collapsed {
+impl CollapsedBound {
     /// Mean, covariance and bounds. Cost O(m³).
     pub(super) fn posterior(&self) -> Result<SparsePosterior> {
-        let covariance = Covariance {
-            prior: 1.0,
-            mirror: None,
-            known: vec![Known::LowRank(self.points.root(&self.told)?)],
+        let covariance = PosteriorCovariance {
+            prior_scale: 1.0,
+            skew_swap: None,
+            reduction: vec![VarianceReduction::LowRank(self.points.reduction_root(&self.information)?)],
             scale: vec![1.0; self.alpha.cols()],
         };
         Ok(SparsePosterior {
             coef: self.alpha.clone(),
             covariance,
             lower: self.value,
-            upper: self.upper()?,
+            upper: self.upper_bound()?,
             jitter: self.points.jitter,
         })
     }

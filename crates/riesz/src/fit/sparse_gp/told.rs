@@ -27,7 +27,7 @@ pub struct KernelSums {
 
 /// Sums over whitened kernels, `L⁻¹SL⁻ᵀ` and `L⁻¹b` with `K_ZZ = LLᵀ`.
 #[derive(Debug, Clone)]
-pub(super) struct Told(pub KernelSums);
+pub(super) struct WhitenedSums(pub KernelSums);
 
 impl KernelSums {
     /// No rows yet.
@@ -44,16 +44,16 @@ impl KernelSums {
     }
 
     /// By points whose kernel matrix has this factor.
-    pub(super) fn whitened(mut self, factor: &Cholesky) -> Told {
+    pub(super) fn whitened(mut self, factor: &Cholesky) -> WhitenedSums {
         factor.solve_lower_in_place(&mut self.gram);
-        factor.solve_lower_of_rows(&mut self.gram);
+        factor.solve_lower_right(&mut self.gram);
         self.gram.mirror_upper();
         factor.solve_lower_in_place(&mut self.targets);
-        Told(self)
+        WhitenedSums(self)
     }
 }
 
-impl Told {
+impl WhitenedSums {
     /// Adds rows: their whitened kernels `L⁻¹k(Z, x_i)` as rows of `half`, their targets, both times the
     /// roots of the weights, and their prior variances times the weights.
     pub fn add(&mut self, half: &Matrix, targets: &Matrix, prior: f64, log_weights: f64) {
@@ -61,7 +61,7 @@ impl Told {
         let add = |to: &mut Matrix, more: Matrix| {
             to.data_mut().iter_mut().zip(more.data()).for_each(|(to, more)| *to += more);
         };
-        add(&mut sums.gram, half.inner());
+        add(&mut sums.gram, half.gram_of_columns());
         add(&mut sums.targets, half.transpose_matmul(targets));
         sums.squares += crate::linalg::dot(targets.data(), targets.data());
         sums.prior += prior;

@@ -6,7 +6,7 @@
 //! [`Kernel`](crate::Kernel) works, and only support vectors are kept.
 
 mod one_class;
-mod pairs;
+mod smo;
 mod solver;
 mod svc;
 mod svr;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
 /// What to do about a fit that stopped early.
-const UNFINISHED: &str = "standardise the columns, lower C, raise tol or raise max_iter";
+const UNCONVERGED_REMEDY: &str = "standardise the columns, lower C, raise tol or raise max_iter";
 /// LIBSVM's default stopping tolerance.
 const TOLERANCE: f64 = 1e-3;
 /// Of a working set: 200 MB, LIBSVM's and scikit-learn's default cache.
@@ -46,10 +46,10 @@ fn check_bounds(bounds: &[f64]) -> Result<()> {
 }
 
 /// One output's coefficients: rows of the table and their β.
-type Output = (Vec<usize>, Vec<f64>);
+type DualOutput = (Vec<usize>, Vec<f64>);
 
 /// The rows with a coefficient in some output, in ascending order, and their coefficients (rows × outputs).
-fn support(rows: usize, outputs: &[Output]) -> (Vec<usize>, Matrix) {
+fn support_vectors(rows: usize, outputs: &[DualOutput]) -> (Vec<usize>, Matrix) {
     let mut used = vec![false; rows];
     for (rows, beta) in outputs {
         rows.iter().zip(beta).filter(|(_, b)| **b != 0.0).for_each(|(&r, _)| used[r] = true);

@@ -1,12 +1,12 @@
 //! One-class support vector machine (Schölkopf, Platt, Shawe-Taylor, Smola and Williamson 2001).
 
 use super::solver::{Problem, SolverSettings, solve};
-use super::{CACHE_BYTES, TOLERANCE, check_tolerance, support};
+use super::{CACHE_BYTES, TOLERANCE, check_tolerance, support_vectors};
+use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
-use crate::stop::Watch;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::table::Table;
 
 /// Where the rows are dense: `min ½‖f‖² - ρ ν n + Σ_i max(0, ρ - f(x_i))`, in LIBSVM's scaling (β from 0 to
@@ -32,7 +32,7 @@ pub struct OneClassSupportVector {
 #[derive(Debug, Clone)]
 pub struct OneClassFit {
     /// The model: one output, positive inside; the classes are "-1" (outside) and "1" (inside).
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// Rows of the table that are support vectors, ascending.
     pub support: Vec<usize>,
     /// Steps taken.
@@ -76,7 +76,7 @@ impl OneClassSupportVector {
             lower: vec![0.0; n],
             upper: vec![1.0; n],
             start: (0..n).map(|r| (total - r as f64).clamp(0.0, 1.0)).collect(),
-            stop: Watch::nobody().stop,
+            stop: RunControl::nobody().stop,
         };
         let settings = SolverSettings {
             tolerance: self.tolerance,
@@ -86,16 +86,16 @@ impl OneClassSupportVector {
             shrinking: self.shrinking,
         };
         let solution = solve(problem, settings)?;
-        let (support, coef) = support(n, &[((0..n).collect(), solution.beta)]);
-        let model = Expansion {
+        let (support, coef) = support_vectors(n, &[((0..n).collect(), solution.beta)]);
+        let model = KernelExpansion {
             kernel: self.kernel.clone(),
-            points: x.select_rows(&support),
+            support_points: x.select_rows(&support),
             coef,
             intercept: vec![solution.intercept],
             output_names: vec!["inside".into()],
             link: Link::Vote,
             classes: vec!["-1".into(), "1".into()],
-            card: vec![
+            model_card: vec![
                 Fact::new("model", "one-class support vector machine"),
                 Fact::new("nu", self.nu),
                 Fact::new("support vectors", format!("{} of {n} rows", support.len())),

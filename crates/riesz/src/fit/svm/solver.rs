@@ -21,12 +21,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::pairs::minimise;
+use super::smo::solve_smo;
 use super::variables::Variables;
 use super::working_set::WorkingSet;
+use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, Points};
-use crate::stop::check;
 use crate::table::Table;
 
 /// Rows of a working set beside the free ones and a quarter as many, where memory allows.
@@ -124,11 +124,11 @@ impl<'a> Solver<'a> {
             upper: problem.upper,
             beta: problem.start,
             gradient: problem.linear.clone(),
-            up: vec![0.0; n],
-            down: vec![0.0; n],
+            up_gain: vec![0.0; n],
+            down_gain: vec![0.0; n],
             diagonal,
         };
-        (0..n).for_each(|r| all.move_to(r, all.beta[r]));
+        (0..n).for_each(|r| all.set_value(r, all.beta[r]));
         let mut solver = Self {
             settings,
             stop: problem.stop,
@@ -155,8 +155,8 @@ impl<'a> Solver<'a> {
         let largest = ((d * d + 0.5 * numbers).sqrt() - d) as usize;
         let (mut iterations, mut rechecked) = (0, false);
         let converged = loop {
-            check(self.stop)?;
-            let (low, high) = self.all.extremes(&self.active);
+            check_cancelled(self.stop)?;
+            let (low, high) = self.all.violation_bounds(&self.active);
             let gap = high - low;
             // Near the end rows that were set aside too early are found while there is time; at the end all
             // are.
@@ -177,14 +177,14 @@ impl<'a> Solver<'a> {
             }
             let free = self.active.iter().filter(|&&r| self.all.is_free(r)).count();
             let size = (free + free / 4 + SET).min(largest.max(LEAST)).min(self.active.len());
-            self.set.renew(&self.all, &self.active, (low, high), size, &self.points, self.stop)?;
+            self.set.reselect(&self.all, &self.active, (low, high), size, &self.points, self.stop)?;
             if self.set.gram.iter().any(|k| !k.is_finite()) {
                 return Err(overflow());
             }
             let whole = self.set.rows.len() == self.active.len();
             let target = if whole { tolerance } else { (INNER * gap).max(0.5 * tolerance) };
             let mut inner = self.all.select(&self.set.rows);
-            let steps = minimise(&mut inner, &self.set.gram, target, limit - iterations, self.stop)?;
+            let steps = solve_smo(&mut inner, &self.set.gram, target, limit - iterations, self.stop)?;
             if steps == 0 {
                 return Err(overflow());
             }
@@ -192,7 +192,7 @@ impl<'a> Solver<'a> {
             self.take_over(&inner)?;
         };
         if !converged && !self.settings.keep_unfinished {
-            let (low, high) = self.all.extremes(&self.active);
+            let (low, high) = self.all.violation_bounds(&self.active);
             return Err(Error::NotConverged {
                 method: "the support vector solver (SMO)",
                 iterations,
@@ -211,7 +211,7 @@ impl<'a> Solver<'a> {
             if change != 0.0 {
                 moved.push(r);
                 changes.push(change);
-                self.all.move_to(r, beta);
+                self.all.set_value(r, beta);
             }
         }
         self.add_to_gradient(&moved, &changes)
@@ -233,7 +233,7 @@ impl<'a> Solver<'a> {
     /// Sets aside the rows that no violating pair can contain, if they are enough to be worth the copies.
     fn set_aside(&mut self, low: f64, high: f64) {
         // A step up from above every step down gains nothing with any partner, and the reverse.
-        let idle = |r: usize| self.all.upwards(r) > high && self.all.downwards(r) < low;
+        let idle = |r: usize| self.all.up_gradient(r) > high && self.all.down_gradient(r) < low;
         let busy: Vec<usize> = self.active.iter().copied().filter(|&r| !idle(r)).collect();
         if 10 * busy.len() > 9 * self.active.len() {
             return;
@@ -277,14 +277,14 @@ impl<'a> Solver<'a> {
             let beta = self.all.beta[r];
             objective += 0.5 * beta * (self.all.gradient[r] + self.linear[r]) + self.all.epsilon * beta.abs();
             if self.all.is_free(r) {
-                sum += self.all.upwards(r);
+                sum += self.all.up_gradient(r);
                 free += 1;
             }
         }
         let rho = if free > 0 {
             sum / free as f64
         } else {
-            let (low, high) = self.all.extremes(&self.active);
+            let (low, high) = self.all.violation_bounds(&self.active);
             match (low.is_finite(), high.is_finite()) {
                 (true, true) => 0.5 * (low + high),
                 (true, false) => low,

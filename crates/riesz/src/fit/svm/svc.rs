@@ -5,35 +5,35 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::solver::{Problem, SolverSettings, solve};
-use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, support};
+use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
-use crate::fit::bootstrap::{BOOTSTRAP, Refit, by_class, refitted};
-use crate::fit::labels::{ClassWeight, row_weights};
-use crate::fit::search::{PRICES, Search};
-use crate::fit::selection::ClassScore;
+use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits};
+use crate::fit::class_weights::{ClassWeight, row_weights};
+use crate::fit::cross_validation::ClassScore;
+use crate::fit::grid_search::{C_GRID, GridSearch};
 use crate::fit::task::{
-    C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, Predicts, SEARCH_ROWS, TOL,
-    Task, no_job, noted,
+    C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, OptionalInput,
+    OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::table::Table;
 
 /// Support vector classification, by name. Its price of errors is chosen by the accuracy on folds.
 pub(in crate::fit) static SVC: ModelKind = ModelKind {
     name: "svc",
     help: "Support vector classification, one against one for several classes",
-    predicts: Predicts::Class,
+    predicts: OutputType::Class,
     settings: &[&C, &CLASS_WEIGHT, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &TOL, &MAX_ITER, &BOOTSTRAP],
-    takes: &[Input::SampleWeight],
+    takes: &[OptionalInput::SampleWeight],
     posterior: false,
     fit: fit_task,
     job: no_job,
 };
 
-fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
     let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
@@ -46,26 +46,27 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         estimator.keep_unfinished = task.max_iter().is_some();
         estimator
     };
-    let search = Search { task, setting: "c", values: &PRICES, default: Some(1.0) };
-    let chosen = search.of_classes(ClassScore::Accuracy, |kernel, c, weights, x, labels, (): &mut ()| {
-        Ok(with(kernel, c, weights).fit_until(x, labels, classes, &task.stop)?.model)
-    })?;
+    let search = GridSearch { task, setting: "c", values: &C_GRID, default: Some(1.0) };
+    let chosen =
+        search.classification(ClassScore::Accuracy, |kernel, c, weights, x, labels, (): &mut ()| {
+            Ok(with(kernel, c, weights).fit_until(x, labels, classes, &task.stop)?.model)
+        })?;
     let estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
     let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
-    let fitted = Fitted {
+    let fitted = FittedModel {
         warnings: chosen.warnings,
         chosen: Some(estimator.c),
         support: Some(fit.support.clone()),
-        ..noted(fit.model, chosen.facts).into()
+        ..with_card_entries(fit.model, chosen.facts).into()
     };
-    let fitted = fitted.stopped(fit.converged, fit.iterations, UNFINISHED);
+    let fitted = fitted.stopped(fit.converged, fit.iterations, UNCONVERGED_REMEDY);
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
-    let strata = by_class(labels, classes.len(), &weights);
-    refitted(task, fitted, fit.support, strata, 1.0, |counts| {
+    let strata = rows_by_class(labels, classes.len(), &weights);
+    run_refits(task, fitted, fit.support, strata, 1.0, |counts| {
         let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
         let own = SupportVectorClassifier { sample_weight: Some(weights), ..estimator.clone() };
         let fit = own.fit_until(task.x, labels, classes, &task.stop)?;
-        Ok(Refit::of(fit.support, fit.model, fit.converged))
+        Ok(BootstrapRefit::of(fit.support, fit.model, fit.converged))
     })
 }
 
@@ -101,7 +102,7 @@ pub struct SupportVectorClassifier {
 #[derive(Debug, Clone)]
 pub struct SvcFit {
     /// The model. Its points are the support vectors.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// Rows of the table that are support vectors, ascending.
     pub support: Vec<usize>,
     /// Support vectors of each class.
@@ -208,19 +209,19 @@ impl SupportVectorClassifier {
             converged &= solution.converged;
             objective.push(solution.objective);
         }
-        let (support, coef) = support(x.rows(), &outputs);
+        let (support, coef) = support_vectors(x.rows(), &outputs);
         let mut support_per_class = vec![0; k];
         support.iter().for_each(|&r| support_per_class[labels[r]] += 1);
         let name = |&(a, b): &(usize, usize)| format!("{} vs {}", classes[a], classes[b]);
-        let model = Expansion {
+        let model = KernelExpansion {
             kernel: self.kernel.clone(),
-            points: x.select_rows(&support),
+            support_points: x.select_rows(&support),
             coef,
             intercept,
             output_names: pairs.iter().map(name).collect(),
             link: Link::Vote,
             classes: classes.to_vec(),
-            card: vec![
+            model_card: vec![
                 Fact::new("model", "support vector classifier"),
                 Fact::new("c", self.c),
                 Fact::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),

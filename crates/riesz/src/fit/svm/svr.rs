@@ -3,20 +3,20 @@
 use std::sync::atomic::AtomicBool;
 
 use super::solver::{Problem, Solution, SolverSettings, solve};
-use super::{CACHE_BYTES, TOLERANCE, UNFINISHED, check_bounds, check_tolerance, support};
+use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
 use crate::error::{Error, Result};
-use crate::expansion::Expansion;
 use crate::explanation::Fact;
-use crate::fit::bootstrap::{BOOTSTRAP, Refit, refitted};
-use crate::fit::search::{PRICES, Search};
+use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits};
+use crate::fit::grid_search::{C_GRID, GridSearch};
 use crate::fit::task::{
-    C, FIXED_KERNEL, FOLDS, Fitted, Input, MAX_ITER, ModelKind, NORMALIZE_Y, Predicts, SEARCH_ROWS, TOL,
-    Task, no_job, noted,
+    C, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, NORMALIZE_Y, OptionalInput,
+    OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
-use crate::setting::{Range, Setting};
+use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
 const EPSILON: Setting = Setting {
@@ -32,15 +32,15 @@ const EPSILON: Setting = Setting {
 pub(in crate::fit) static SVR: ModelKind = ModelKind {
     name: "svr",
     help: "ε-insensitive support vector regression",
-    predicts: Predicts::Number,
+    predicts: OutputType::Number,
     settings: &[&C, &EPSILON, &FOLDS, &SEARCH_ROWS, &FIXED_KERNEL, &NORMALIZE_Y, &TOL, &MAX_ITER, &BOOTSTRAP],
-    takes: &[Input::SampleWeight],
+    takes: &[OptionalInput::SampleWeight],
     posterior: false,
     fit: fit_task,
     job: no_job,
 };
 
-fn fit_task(task: &Task<'_>) -> Result<Fitted> {
+fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (y, center, scale) = task.standardised()?;
     let epsilon = task.settings.number(EPSILON.name).unwrap_or(0.1);
     let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
@@ -52,9 +52,9 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
         estimator.keep_unfinished = task.max_iter().is_some();
         estimator
     };
-    let search = Search { task, setting: "c", values: &PRICES, default: Some(1.0) };
+    let search = GridSearch { task, setting: "c", values: &C_GRID, default: Some(1.0) };
     let unit = if task.normalize_y() { ", in units of the standardised target," } else { "" };
-    let chosen = search.of_numbers(&Matrix::column_vector(y.clone()), unit, |kernel, c, weights, x, y| {
+    let chosen = search.regression(&Matrix::column_vector(y.clone()), unit, |kernel, c, weights, x, y| {
         Ok(with(kernel, c, weights).fit_until(x, y.data(), &task.stop)?.model)
     })?;
     let estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
@@ -62,21 +62,21 @@ fn fit_task(task: &Task<'_>) -> Result<Fitted> {
     let mut model = fit.model;
     model.rescale(scale, center);
     let unit = Fact::measured("unit of the target", scale);
-    let model = noted(model, std::iter::once(unit).chain(chosen.facts));
-    let fitted = Fitted {
+    let model = with_card_entries(model, std::iter::once(unit).chain(chosen.facts));
+    let fitted = FittedModel {
         warnings: chosen.warnings,
         chosen: Some(estimator.c),
         support: Some(fit.support.clone()),
         ..model.into()
     };
-    let fitted = fitted.stopped(fit.converged, vec![fit.iterations], UNFINISHED);
+    let fitted = fitted.stopped(fit.converged, vec![fit.iterations], UNCONVERGED_REMEDY);
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
     let drawn = (0..y.len()).filter(|&r| weights[r] > 0.0).collect();
-    refitted(task, fitted, fit.support, vec![drawn], scale, |counts| {
+    run_refits(task, fitted, fit.support, vec![drawn], scale, |counts| {
         let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
         let own = SupportVectorRegressor { sample_weight: Some(weights), ..estimator.clone() };
         let fit = own.fit_until(task.x, &y, &task.stop)?;
-        Ok(Refit::of(fit.support, fit.model, fit.converged))
+        Ok(BootstrapRefit::of(fit.support, fit.model, fit.converged))
     })
 }
 
@@ -109,7 +109,7 @@ pub struct SupportVectorRegressor {
 #[derive(Debug, Clone)]
 pub struct SvrFit {
     /// The model. Its points are the support vectors.
-    pub model: Expansion,
+    pub model: KernelExpansion,
     /// Rows of the table that are support vectors, ascending.
     pub support: Vec<usize>,
     /// Steps taken.
@@ -191,9 +191,10 @@ impl SupportVectorRegressor {
             shrinking: self.shrinking,
         };
         let Solution { beta, intercept, iterations, converged, objective } = solve(problem, settings)?;
-        let (support, coef) = support(x.rows(), &[(rows, beta)]);
-        let mut model = Expansion::new(self.kernel.clone(), x.select_rows(&support), coef, vec![intercept])?;
-        model.card = vec![
+        let (support, coef) = support_vectors(x.rows(), &[(rows, beta)]);
+        let mut model =
+            KernelExpansion::new(self.kernel.clone(), x.select_rows(&support), coef, vec![intercept])?;
+        model.model_card = vec![
             Fact::new("model", "support vector regression"),
             Fact::new("c", self.c),
             Fact::new("epsilon", self.epsilon),
@@ -212,7 +213,7 @@ mod tests {
         let x = Table::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
         let fit = SupportVectorRegressor::new(Kernel::gaussian(&[1.0]), 1.0, 5.0).fit(&x, &[1.0, 2.0, 3.0]);
         let model = fit.unwrap().model;
-        assert_eq!(model.points.rows(), 0);
+        assert_eq!(model.support_points.rows(), 0);
         assert_eq!(model.predict(&x).unwrap().data(), [2.0; 3]);
     }
 

@@ -10,9 +10,9 @@ pub(super) struct Variables {
     /// `Σ_s K_rs β_s + q_r`: the gradient without the kink.
     pub(super) gradient: Vec<f64>,
     /// Added to the gradient for a step up: ±ε, or ∞ if β_r cannot grow.
-    pub(super) up: Vec<f64>,
+    pub(super) up_gain: Vec<f64>,
     /// Added to the gradient for a step down: ±ε, or -∞ if β_r cannot fall.
-    pub(super) down: Vec<f64>,
+    pub(super) down_gain: Vec<f64>,
     /// `K_rr`.
     pub(super) diagonal: Vec<f64>,
 }
@@ -31,23 +31,23 @@ impl Variables {
             upper: of(&self.upper),
             beta: of(&self.beta),
             gradient: of(&self.gradient),
-            up: of(&self.up),
-            down: of(&self.down),
+            up_gain: of(&self.up_gain),
+            down_gain: of(&self.down_gain),
             diagonal: of(&self.diagonal),
         }
     }
 
     /// Sets β_r, and what its steps gain.
-    pub(super) fn move_to(&mut self, r: usize, beta: f64) {
+    pub(super) fn set_value(&mut self, r: usize, beta: f64) {
         self.beta[r] = beta;
-        self.up[r] = if beta >= self.upper[r] {
+        self.up_gain[r] = if beta >= self.upper[r] {
             f64::INFINITY
         } else if beta >= 0.0 {
             self.epsilon
         } else {
             -self.epsilon
         };
-        self.down[r] = if beta <= self.lower[r] {
+        self.down_gain[r] = if beta <= self.lower[r] {
             f64::NEG_INFINITY
         } else if beta > 0.0 {
             self.epsilon
@@ -57,24 +57,24 @@ impl Variables {
     }
 
     /// The gradient of a step up.
-    pub(super) fn upwards(&self, r: usize) -> f64 {
-        self.gradient[r] + self.up[r]
+    pub(super) fn up_gradient(&self, r: usize) -> f64 {
+        self.gradient[r] + self.up_gain[r]
     }
 
     /// The gradient of a step down.
-    pub(super) fn downwards(&self, r: usize) -> f64 {
-        self.gradient[r] + self.down[r]
+    pub(super) fn down_gradient(&self, r: usize) -> f64 {
+        self.gradient[r] + self.down_gain[r]
     }
 
     /// Whether β_r can move both ways along one gradient.
     pub(super) fn is_free(&self, r: usize) -> bool {
-        self.up[r].is_finite() && self.up[r] == self.down[r]
+        self.up_gain[r].is_finite() && self.up_gain[r] == self.down_gain[r]
     }
 
     /// Least gradient of steps up and largest of steps down, among these.
-    pub(super) fn extremes(&self, rows: &[usize]) -> (f64, f64) {
+    pub(super) fn violation_bounds(&self, rows: &[usize]) -> (f64, f64) {
         rows.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &r| {
-            (low.min(self.upwards(r)), high.max(self.downwards(r)))
+            (low.min(self.up_gradient(r)), high.max(self.down_gradient(r)))
         })
     }
 }

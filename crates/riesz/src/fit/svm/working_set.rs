@@ -16,7 +16,7 @@ pub(super) struct WorkingSet {
 }
 
 /// What a place in a set is taken by.
-const NONE: usize = usize::MAX;
+const VACANT: usize = usize::MAX;
 
 impl WorkingSet {
     /// An empty one, of a problem of `n` rows.
@@ -32,7 +32,7 @@ impl WorkingSet {
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(super) fn renew(
+    pub(super) fn reselect(
         &mut self,
         all: &Variables,
         active: &[usize],
@@ -43,9 +43,10 @@ impl WorkingSet {
     ) -> Result<()> {
         let chosen = self.choose(all, active, (low, high), size);
         chosen.iter().for_each(|&r| self.ages[r] += 1);
-        let mut place = vec![NONE; all.len()];
+        let mut place = vec![VACANT; all.len()];
         self.rows.iter().enumerate().for_each(|(at, &r)| place[r] = at);
-        let (mut rows, fresh): (Vec<usize>, Vec<usize>) = chosen.into_iter().partition(|&r| place[r] != NONE);
+        let (mut rows, fresh): (Vec<usize>, Vec<usize>) =
+            chosen.into_iter().partition(|&r| place[r] != VACANT);
         rows.sort_unstable_by_key(|&r| place[r]);
         let (kept, before) = (rows.len(), self.rows.len());
         let places: Vec<usize> = rows.iter().map(|&r| place[r]).collect();
@@ -88,28 +89,28 @@ impl WorkingSet {
             worst.sort_unstable_by(worse);
             worst.into_iter().map(|(_, r)| r)
         };
-        let mut ups = ranked(&|r| all.upwards(r), high);
-        let mut downs = ranked(&|r| -all.downwards(r), -low);
-        let mut set = Chosen { taken: vec![true; all.len()], rows: Vec::with_capacity(size), size };
+        let mut ups = ranked(&|r| all.up_gradient(r), high);
+        let mut downs = ranked(&|r| -all.down_gradient(r), -low);
+        let mut set = Selection { taken: vec![true; all.len()], rows: Vec::with_capacity(size), size };
         active.iter().for_each(|&r| set.taken[r] = false);
         let mut last: Vec<usize> = self.rows.iter().copied().filter(|&r| !set.taken[r]).collect();
         last.sort_unstable_by_key(|&r| (!all.is_free(r), self.ages[r], r));
-        set.take(&mut ups);
-        set.take(&mut downs);
+        set.push_next(&mut ups);
+        set.push_next(&mut downs);
         last.iter().take(size / 2).for_each(|&r| set.add(r));
-        while set.take(&mut ups) | set.take(&mut downs) {}
+        while set.push_next(&mut ups) | set.push_next(&mut downs) {}
         last.iter().for_each(|&r| set.add(r));
         set.rows
     }
 }
 
-struct Chosen {
+struct Selection {
     taken: Vec<bool>,
     rows: Vec<usize>,
     size: usize,
 }
 
-impl Chosen {
+impl Selection {
     fn add(&mut self, r: usize) {
         if !self.taken[r] && self.rows.len() < self.size {
             self.taken[r] = true;
@@ -118,7 +119,7 @@ impl Chosen {
     }
 
     /// Adds the next of them that is not yet in; whether there was one.
-    fn take(&mut self, from: &mut impl Iterator<Item = usize>) -> bool {
+    fn push_next(&mut self, from: &mut impl Iterator<Item = usize>) -> bool {
         let next = from.find(|&r| !self.taken[r]);
         next.into_iter().for_each(|r| self.add(r));
         next.is_some() && self.rows.len() < self.size

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use super::PASSED;
 use super::write::digits;
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
 use crate::kernel::{Factor, Kernel};
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::table::Table;
 
 const FORMAT: &str = "svm-scale range file";
@@ -129,10 +129,10 @@ impl Ranges {
     ///
     /// # Errors
     /// [`Error::Parameter`] if support vectors have a feature that the range file does not know, or if the
-    /// target was scaled and the model is no regression; as [`Expansion::validate`].
-    pub fn unscaled(&self, mut model: Expansion) -> Result<Expansion> {
-        let (n, d) = (model.points.rows(), model.points.width());
-        let mut values = model.points.column_major().to_vec();
+    /// target was scaled and the model is no regression; as [`KernelExpansion::validate`].
+    pub fn unscaled(&self, mut model: KernelExpansion) -> Result<KernelExpansion> {
+        let (n, d) = (model.support_points.rows(), model.support_points.width());
+        let mut values = model.support_points.column_major().to_vec();
         for (j, column) in values.chunks_mut(n.max(1)).enumerate().take(d) {
             match self.features.get(&(j + 1)) {
                 Some(own) => column.iter_mut().for_each(|v| *v = own.unscaled(*v)),
@@ -144,7 +144,7 @@ impl Ranges {
                 }
             }
         }
-        model.points = Table::from_column_major(model.points.columns().to_vec(), n, values)?;
+        model.support_points = Table::from_column_major(model.support_points.columns().to_vec(), n, values)?;
         self.unscale_kernel(&mut model.kernel);
         if let Some(target) = self.target {
             if model.link != Link::Identity {
@@ -154,7 +154,7 @@ impl Ranges {
             let scale = 1.0 / target.slope();
             model.rescale(scale, target.center());
             // The scale of the noise, of which LIBSVM's regressions keep an estimate.
-            for fact in model.card.iter_mut().filter(|fact| fact.name == PASSED[0]) {
+            for fact in model.model_card.iter_mut().filter(|fact| fact.name == PASSED[0]) {
                 let words = fact.value.split_ascii_whitespace();
                 let scaled = words.map(|word| word.parse::<f64>().map(|v| digits(v * scale)));
                 if let Ok(numbers) = scaled.collect::<std::result::Result<Vec<_>, _>>() {

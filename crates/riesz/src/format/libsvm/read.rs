@@ -3,9 +3,9 @@
 use super::write::digits;
 use super::{KINDS, MachineType, PASSED, Ranges, length_of, places};
 use crate::error::{Error, Result, sized};
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::{Kernel, Linear, Polynomial, Profile, Sigmoid, Stationary};
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
 use crate::table::{Column, Table};
 
@@ -21,7 +21,7 @@ fn problem<T>(line: usize, problem: impl Into<String>) -> Result<T> {
 }
 
 /// Text from a file, short enough for a message.
-fn shown(text: &str) -> String {
+fn truncate_for_message(text: &str) -> String {
     let mut short: String = text.chars().take(30).collect();
     if short.len() < text.len() {
         short.push('…');
@@ -32,14 +32,14 @@ fn shown(text: &str) -> String {
 fn number(line: usize, text: &str) -> Result<f64> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => problem(line, format!("'{}' is not a finite number", shown(text))),
+        _ => problem(line, format!("'{}' is not a finite number", truncate_for_message(text))),
     }
 }
 
-fn whole(line: usize, text: &str) -> Result<usize> {
+fn parse_count(line: usize, text: &str) -> Result<usize> {
     match text.parse() {
         Ok(value) => Ok(value),
-        Err(_) => problem(line, format!("'{}' is not a whole number ≥ 0", shown(text))),
+        Err(_) => problem(line, format!("'{}' is not a whole number ≥ 0", truncate_for_message(text))),
     }
 }
 
@@ -90,7 +90,7 @@ impl<'a> Header<'a> {
                     line,
                     format!(
                         "'{}' is no field of a model file; known are: {}, SV",
-                        shown(key),
+                        truncate_for_message(key),
                         KEYS.join(", ")
                     ),
                 );
@@ -107,15 +107,15 @@ impl<'a> Header<'a> {
         self.fields.iter().find(|(k, _)| *k == key).map(|(_, field)| field)
     }
 
-    fn need(&self, key: &str) -> Result<&Field<'a>> {
+    fn required(&self, key: &str) -> Result<&Field<'a>> {
         match self.get(key) {
             Some(field) => Ok(field),
             None => problem(self.end, format!("the field '{key}' is missing above the line 'SV'")),
         }
     }
 
-    fn one(&self, key: &str) -> Result<(usize, &'a str)> {
-        let field = self.need(key)?;
+    fn single(&self, key: &str) -> Result<(usize, &'a str)> {
+        let field = self.required(key)?;
         match field.values[..] {
             [value] => Ok((field.line, value)),
             _ => problem(field.line, format!("'{key}' has {} values instead of one", field.values.len())),
@@ -123,13 +123,13 @@ impl<'a> Header<'a> {
     }
 
     fn number(&self, key: &str) -> Result<(usize, f64)> {
-        let (line, text) = self.one(key)?;
+        let (line, text) = self.single(key)?;
         Ok((line, number(line, text)?))
     }
 
     /// The values of a field that must have so many.
     fn list(&self, key: &str, count: usize, why: &str) -> Result<&Field<'a>> {
-        let field = self.need(key)?;
+        let field = self.required(key)?;
         if field.values.len() != count {
             let found = field.values.len();
             return problem(field.line, format!("'{key}' has {found} values instead of {count} ({why})"));
@@ -148,7 +148,7 @@ enum KernelLine {
 
 impl KernelLine {
     fn read(header: &Header<'_>) -> Result<Self> {
-        let (line, name) = header.one("kernel_type")?;
+        let (line, name) = header.single("kernel_type")?;
         match name {
             "linear" => Ok(Self::Linear),
             "rbf" => {
@@ -162,12 +162,16 @@ impl KernelLine {
             "polynomial" => {
                 let gamma = positive_gamma(header)?;
                 let (_, coef0) = header.number("coef0")?;
-                let (line, text) = header.one("degree")?;
+                let (line, text) = header.single("degree")?;
                 match text.parse() {
                     Ok(degree @ 1..=100) => Ok(Self::Polynomial { gamma, coef0, degree }),
-                    _ => {
-                        problem(line, format!("degree '{}' is not a whole number from 1 to 100", shown(text)))
-                    }
+                    _ => problem(
+                        line,
+                        format!(
+                            "degree '{}' is not a whole number from 1 to 100",
+                            truncate_for_message(text)
+                        ),
+                    ),
                 }
             }
             "sigmoid" => {
@@ -182,7 +186,7 @@ impl KernelLine {
                 line,
                 format!(
                     "the kernel '{}' is not known; known are: linear, polynomial, rbf, sigmoid",
-                    shown(other)
+                    truncate_for_message(other)
                 ),
             ),
         }
@@ -252,9 +256,12 @@ fn vectors<'a>(
         let mut before = 0;
         for word in words {
             let Some((index, value)) = word.split_once(':') else {
-                return problem(line, format!("'{}' is not of the form index:value", shown(word)));
+                return problem(
+                    line,
+                    format!("'{}' is not of the form index:value", truncate_for_message(word)),
+                );
             };
-            let index = whole(line, index)?;
+            let index = parse_count(line, index)?;
             if index <= before {
                 let why = if index == 0 { "features count from 1" } else { "indices ascend within a line" };
                 return problem(line, format!("the index {index} is out of place: {why}"));
@@ -305,22 +312,22 @@ pub struct Features<'a> {
 ///
 /// # Errors
 /// As [`read`] and [`Ranges::unscaled`]; [`Error::DuplicateName`].
-pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> Result<Expansion> {
+pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> Result<KernelExpansion> {
     let named = (!features.names.is_empty()).then_some(features.names.len());
     let known = width.or(named);
     let mut model = read(bytes, known)?;
     if let Some(ranges) = features.ranges {
         // Features that are 0 in all scaled support vectors are not 0 in the user's units.
-        if known.is_none() && ranges.width() > model.points.width() {
+        if known.is_none() && ranges.width() > model.support_points.width() {
             model = read(bytes, Some(ranges.width()))?;
         }
         model = ranges.unscaled(model)?;
     }
     if let Some(width) = named {
         let columns: Vec<Column> = features.names.iter().map(Column::numeric).collect();
-        sized("the list of columns", "names", model.points.width(), width, "one a feature")?;
-        let values = model.points.column_major().to_vec();
-        model.points = Table::from_column_major(columns, model.points.rows(), values)?;
+        sized("the list of columns", "names", model.support_points.width(), width, "one a feature")?;
+        let values = model.support_points.column_major().to_vec();
+        model.support_points = Table::from_column_major(columns, model.support_points.rows(), values)?;
     }
     Ok(model)
 }
@@ -331,7 +338,7 @@ pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> 
 ///
 /// # Errors
 /// [`Error::Parse`] with the line; [`Error::Parameter`] if `width` is 0 or above 2²⁰.
-pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
+pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     if let Some(width) = width.filter(|w| *w == 0 || *w > MAX_WIDTH) {
         return Err(Error::parameter("width", width, format!("it is from 1 to {MAX_WIDTH}")));
     }
@@ -347,17 +354,17 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
     };
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     let header = Header::read(&mut lines)?;
-    let (line, type_name) = header.one("svm_type")?;
+    let (line, type_name) = header.single("svm_type")?;
     let Some(&(type_name, kind)) = KINDS.iter().find(|(name, _)| *name == type_name) else {
         let known = KINDS.map(|(name, _)| name).join(", ");
         return problem(
             line,
-            format!("the svm_type '{}' is not known; known are: {known}", shown(type_name)),
+            format!("the svm_type '{}' is not known; known are: {known}", truncate_for_message(type_name)),
         );
     };
     let kernel = KernelLine::read(&header)?;
-    let (line, text) = header.one("nr_class")?;
-    let classes = whole(line, text)?;
+    let (line, text) = header.single("nr_class")?;
+    let classes = parse_count(line, text)?;
     if classes < 2 || (kind != MachineType::Classifier && classes != 2) {
         let allowed = if kind == MachineType::Classifier { "it is at least 2" } else { "it is 2 here" };
         return problem(line, format!("nr_class = {classes} is not allowed: {allowed}"));
@@ -367,8 +374,8 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
     let pairs = classes.saturating_mul(classes - 1) / 2;
     let field = header.list("rho", pairs, "one a pair of classes")?;
     let rho: Vec<f64> = field.values.iter().map(|v| number(field.line, v)).collect::<Result<_>>()?;
-    let (line, text) = header.one("total_sv")?;
-    let total = whole(line, text)?;
+    let (line, text) = header.single("total_sv")?;
+    let total = parse_count(line, text)?;
     let (labels, counts) = if kind == MachineType::Classifier {
         (labels(&header, classes)?, counts(&header, classes, total)?)
     } else {
@@ -409,16 +416,16 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<Expansion> {
             (Link::Vote, order, names)
         }
     };
-    let model = Expansion {
+    let model = KernelExpansion {
         kernel: kernel.kernel(points.width()),
-        points,
+        support_points: points,
         coef,
         // Not -0 for a rho of 0, so that what is written is what was read.
         intercept: rho.iter().map(|r| 0.0 - r).collect(),
         output_names,
         link,
         classes,
-        card,
+        model_card: card,
     };
     model.validate()?;
     Ok(model)
@@ -431,7 +438,10 @@ fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {
         match text.parse::<i32>() {
             Ok(label) => labels.push(label),
             Err(_) => {
-                return problem(field.line, format!("the label '{}' is not a whole number", shown(text)));
+                return problem(
+                    field.line,
+                    format!("the label '{}' is not a whole number", truncate_for_message(text)),
+                );
             }
         }
     }
@@ -446,7 +456,8 @@ fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {
 /// Support vectors of each class.
 fn counts(header: &Header<'_>, classes: usize, total: usize) -> Result<Vec<usize>> {
     let field = header.list("nr_sv", classes, "one a class")?;
-    let counts: Vec<usize> = field.values.iter().map(|v| whole(field.line, v)).collect::<Result<_>>()?;
+    let counts: Vec<usize> =
+        field.values.iter().map(|v| parse_count(field.line, v)).collect::<Result<_>>()?;
     let sum = counts.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
     if sum != Some(total) {
         return problem(field.line, format!("the numbers of 'nr_sv' do not add up to total_sv = {total}"));

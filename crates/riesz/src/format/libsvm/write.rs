@@ -2,8 +2,8 @@
 
 use super::{KINDS, MachineType, PASSED, length_of, places};
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, Link};
 use crate::kernel::{Factor, Profile};
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::table::ColumnKind;
 
 /// Writes a model as LIBSVM reads it. Numbers have as many digits as it takes to read the same double back
@@ -15,13 +15,13 @@ use crate::table::ColumnKind;
 /// [`Error::Format`], with the reason, if LIBSVM has no such model: its kernels are one Gaussian with a
 /// common length scale, one linear, polynomial or sigmoid factor without shift, over all columns; its labels
 /// are whole numbers.
-pub fn write(model: &Expansion) -> Result<String> {
+pub fn write(model: &KernelExpansion) -> Result<String> {
     model.validate()?;
     if let Some(c) = model.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
         return refuse(format!("the column '{}' holds categories", c.name));
     }
     let (kernel, factor) = kernel_of(model)?;
-    let fact = |name: &str| model.card.iter().find(|f| f.name == name).map(|f| f.value.as_str());
+    let fact = |name: &str| model.model_card.iter().find(|f| f.name == name).map(|f| f.value.as_str());
     let kind = match model.link {
         Link::Identity if model.outputs() == 1 => MachineType::Regressor,
         Link::Identity => return refuse("it has several outputs: write them one by one".into()),
@@ -37,11 +37,12 @@ pub fn write(model: &Expansion) -> Result<String> {
     let type_name = named.map_or("c_svc", |(name, _)| *name);
 
     let mut out = format!("svm_type {type_name}\n{kernel}nr_class {}\n", model.classes.len().max(2));
-    out += &format!("total_sv {}\n", model.points.rows());
+    out += &format!("total_sv {}\n", model.support_points.rows());
     let rho: Vec<String> = model.intercept.iter().map(|b| digits(0.0 - b)).collect();
     out += &format!("rho {}\n", rho.join(" "));
     let k = model.classes.len();
-    let owners = if kind == MachineType::Classifier { owners(model)? } else { vec![0; model.points.rows()] };
+    let owners =
+        if kind == MachineType::Classifier { owners(model)? } else { vec![0; model.support_points.rows()] };
     if kind == MachineType::Classifier {
         let mut labels = Vec::with_capacity(k);
         for class in &model.classes {
@@ -73,7 +74,7 @@ pub fn write(model: &Expansion) -> Result<String> {
         out += &format!("nr_sv {}\n", (0..k).map(count).collect::<Vec<_>>().join(" "));
     }
     out += "SV\n";
-    let mut order: Vec<usize> = (0..model.points.rows()).collect();
+    let mut order: Vec<usize> = (0..model.support_points.rows()).collect();
     order.sort_by_key(|&r| owners[r]);
     for r in order {
         let row = model.coef.row(r);
@@ -87,8 +88,8 @@ pub fn write(model: &Expansion) -> Result<String> {
             return refuse(format!("its coefficients times the kernel's scale, {factor}, overflow"));
         }
         let mut words: Vec<String> = coef.into_iter().map(digits).collect();
-        for j in 0..model.points.width() {
-            let value = model.points.get(r, j);
+        for j in 0..model.support_points.width() {
+            let value = model.support_points.get(r, j);
             if value != 0.0 {
                 words.push(format!("{}:{}", j + 1, digits(value)));
             }
@@ -116,8 +117,8 @@ pub(super) fn digits(value: f64) -> String {
 }
 
 /// The kernel's lines, and what it is multiplied by.
-fn kernel_of(model: &Expansion) -> Result<(String, f64)> {
-    let width = model.points.width();
+fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
+    let width = model.support_points.width();
     let [term] = &model.kernel.terms[..] else {
         return refuse(format!("its kernel, {}, is a sum", model.kernel.formula()));
     };
@@ -186,7 +187,7 @@ fn gamma_of(length: f64) -> f64 {
 }
 
 /// The class of every support point, in the order of the labels: one that has all its pairs.
-fn owners(model: &Expansion) -> Result<Vec<usize>> {
+fn owners(model: &KernelExpansion) -> Result<Vec<usize>> {
     let k = model.classes.len();
     let of = |r: usize| {
         let row = model.coef.row(r);
@@ -202,7 +203,7 @@ fn owners(model: &Expansion) -> Result<Vec<usize>> {
         let all: Vec<usize> = (0..k).filter(|class| fits(*class)).collect();
         all.iter().copied().find(|class| agrees(*class)).or(all.first().copied())
     };
-    (0..model.points.rows())
+    (0..model.support_points.rows())
         .map(|r| match of(r) {
             Some(class) => Ok(class),
             None => {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 /// Averages over `g ~ N(m, v)`.
-pub(super) struct Averages {
+pub(super) struct LogisticNormalMoments {
     /// Of log σ(g).
     pub log: f64,
     /// Of σ(g).
@@ -14,21 +14,21 @@ pub(super) struct Averages {
 
 /// Distance of nodes, in standard deviations, and how many there are on either side of the mean.
 const STEP: f64 = 0.5;
-const SIDE: i32 = 12;
+const NODES_PER_SIDE: i32 = 12;
 
 /// Nodes and weights of the trapezoidal rule against a standard normal density. It converges exponentially
 /// for what is analytic around the line (Trefethen and Weideman 2014); the poles of σ are π away, so that
 /// errors are of the order of `exp(-2π² / 0.5 sd)`: 3e-9 for a standard deviation of 2, 4e-4 for one of 5.
 static RULE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     let at = |k: i32| f64::from(k) * STEP;
-    let total: f64 = (-SIDE..=SIDE).map(|k| (-0.5 * at(k) * at(k)).exp()).sum();
-    (-SIDE..=SIDE).map(|k| (at(k), (-0.5 * at(k) * at(k)).exp() / total)).collect()
+    let total: f64 = (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (-0.5 * at(k) * at(k)).exp()).sum();
+    (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (at(k), (-0.5 * at(k) * at(k)).exp() / total)).collect()
 });
 
 /// The averages. Cost 25 evaluations of σ.
-pub(super) fn averages(m: f64, v: f64) -> Averages {
+pub(super) fn moments(m: f64, v: f64) -> LogisticNormalMoments {
     let sd = v.max(0.0).sqrt();
-    let mut out = Averages { log: 0.0, chance: 0.0, curve: 0.0 };
+    let mut out = LogisticNormalMoments { log: 0.0, chance: 0.0, curve: 0.0 };
     for &(node, weight) in RULE.iter() {
         let g = m + sd * node;
         // With e = exp(-|g|) all three are stable.
@@ -55,7 +55,7 @@ mod tests {
                 nodes.map(|z| weight(z) * f(m + sd * z)).sum()
             };
             let sigma = |g: f64| 1.0 / (1.0 + (-g).exp());
-            let found = averages(m, sd * sd);
+            let found = moments(m, sd * sd);
             assert!((found.log - fine(&|g| -((-g).exp().ln_1p()))).abs() < 1e-7);
             assert!((found.chance - fine(&sigma)).abs() < 1e-7);
             assert!((found.curve - fine(&|g| sigma(g) * sigma(-g))).abs() < 1e-7);

@@ -17,11 +17,11 @@
 //! Lin 2017) on the bound itself, halved until it rises. (Laplace's approximation, which needs no such care,
 //! would not maximise it.)
 
-use super::averages::averages;
+use super::averages::moments;
+use crate::control::RunControl;
 use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
 use crate::preference::Duels;
-use crate::stop::Watch;
 
 /// Sweeps allowed.
 const MAX_SWEEPS: usize = 500;
@@ -31,20 +31,20 @@ const TOLERANCE: f64 = 1e-6;
 const STEPS: usize = 4;
 
 /// What a mixture is learnt from.
-pub(super) struct Given<'g> {
+pub(super) struct MixtureData<'g> {
     pub duels: &'g Duels,
     /// Items × columns in units of their standard deviations; without columns the mixture knows of duels
     /// alone.
     pub x: &'g Matrix,
     /// `u k` between items, as a root: `R Rᵀ`.
-    pub root: &'g Matrix,
+    pub psd_root: &'g Matrix,
 }
 
 /// A root of a matrix that is positive semi-definite up to rounding.
 ///
 /// # Errors
 /// As [`symmetric_eigen`].
-pub(super) fn root(k: &Matrix) -> Result<Matrix> {
+pub(super) fn psd_root(k: &Matrix) -> Result<Matrix> {
     let (values, vectors) = symmetric_eigen(k)?;
     let floor = values.last().copied().unwrap_or(0.0) * 1e-12;
     let kept: Vec<usize> = (0..values.len()).filter(|&c| values[c] > floor).collect();
@@ -58,7 +58,7 @@ pub(super) fn root(k: &Matrix) -> Result<Matrix> {
 /// The distribution of a cluster's utility: what each duel says of it is a normal likelihood, with this
 /// curvature and slope in the difference of the two utilities.
 #[derive(Clone)]
-struct Utility {
+struct UtilityPosterior {
     curve: Vec<f64>,
     slope: Vec<f64>,
     /// What the next step goes to if every duel counts once.
@@ -68,10 +68,10 @@ struct Utility {
     kl: f64,
 }
 
-impl Utility {
+impl UtilityPosterior {
     /// From what duels say. Cost O(items³).
-    fn new(given: &Given<'_>, curve: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
-        let (n, r) = (given.root.rows(), given.root.cols());
+    fn new(given: &MixtureData<'_>, curve: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
+        let (n, r) = (given.psd_root.rows(), given.psd_root.cols());
         let mut between = Matrix::zeros(n, n);
         let mut force = vec![0.0; n];
         for ((&(i, j), &w), &b) in given.duels.pairs().iter().zip(&curve).zip(&slope) {
@@ -82,12 +82,12 @@ impl Utility {
             force[i] += b;
             force[j] -= b;
         }
-        let transposed = given.root.transpose();
-        let mut precision = transposed.matmul(&between.matmul(given.root));
+        let transposed = given.psd_root.transpose();
+        let mut precision = transposed.matmul(&between.matmul(given.psd_root));
         precision.add_diagonal(|_| 1.0);
         let factor = Cholesky::new(precision, "precision of a cluster's utility")?;
         let mean = factor.solve_vector(&transposed.matvec(&force));
-        let utility = given.root.matvec(&mean);
+        let utility = given.psd_root.matvec(&mean);
         let mut half = transposed;
         factor.solve_lower_in_place(&mut half);
         let half = half.transpose();
@@ -102,7 +102,7 @@ impl Utility {
         let (likelihood, next) = duels
             .map(|((&(i, j), &won), &w)| {
                 let m = utility[i] - utility[j];
-                let average = averages(m, spread(i, j));
+                let average = moments(m, spread(i, j));
                 // log σ(-g) is log σ(g) less g.
                 let likelihood = w * (average.log - (1.0 - won) * m);
                 (likelihood, (w * average.curve, w * (average.curve * m + won - average.chance)))
@@ -111,7 +111,7 @@ impl Utility {
         Ok(Self { likelihood, next, curve, slope, kl })
     }
 
-    fn nothing(given: &Given<'_>) -> Result<Self> {
+    fn prior_only(given: &MixtureData<'_>) -> Result<Self> {
         let none = vec![0.0; given.duels.pairs().len()];
         Self::new(given, none.clone(), none)
     }
@@ -122,7 +122,7 @@ impl Utility {
     }
 
     /// Raises its share of the bound.
-    fn rise(&mut self, given: &Given<'_>, counts: &[f64]) -> Result<()> {
+    fn natural_gradient_step(&mut self, given: &MixtureData<'_>, counts: &[f64]) -> Result<()> {
         for _ in 0..STEPS {
             let before = self.value(counts);
             let wanted = self.next.iter().zip(counts).map(|((curve, slope), n)| (n * curve, n * slope));
@@ -157,10 +157,10 @@ pub(super) struct Mixture {
     pub bounds: Vec<f64>,
 }
 
-struct State<'g> {
-    given: &'g Given<'g>,
+struct MixtureState<'g> {
+    given: &'g MixtureData<'g>,
     q: Matrix,
-    utilities: Vec<Utility>,
+    utilities: Vec<UtilityPosterior>,
     share: Vec<f64>,
     means: Matrix,
     variance: f64,
@@ -174,19 +174,21 @@ impl Mixture {
     /// # Errors
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite),
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub fn from(given: &Given<'_>, q: Matrix, watch: Watch<'_>) -> Result<Self> {
+    pub fn from(given: &MixtureData<'_>, q: Matrix, watch: RunControl<'_>) -> Result<Self> {
         let mut met = vec![Vec::new(); q.rows()];
         for (d, &(i, j)) in given.duels.pairs().iter().enumerate() {
             met[i].push((d, j));
             met[j].push((d, i));
         }
-        let utilities = (0..q.cols()).map(|_| Utility::nothing(given)).collect::<Result<Vec<_>>>()?;
+        let utilities =
+            (0..q.cols()).map(|_| UtilityPosterior::prior_only(given)).collect::<Result<Vec<_>>>()?;
         let means = Matrix::zeros(q.cols(), given.x.cols());
-        let mut state = State { given, utilities, share: vec![0.0; q.cols()], means, variance: 1.0, met, q };
-        state.refit();
+        let mut state =
+            MixtureState { given, utilities, share: vec![0.0; q.cols()], means, variance: 1.0, met, q };
+        state.m_step();
         let mut bounds: Vec<f64> = Vec::new();
         for _ in 0..MAX_SWEEPS {
-            watch.check()?;
+            watch.check_cancelled()?;
             state.sweep()?;
             let bound = state.bound();
             let gain = bounds.last().map_or(f64::INFINITY, |last| bound - last);
@@ -204,16 +206,16 @@ impl Mixture {
     }
 }
 
-impl State<'_> {
+impl MixtureState<'_> {
     /// How much each duel counts in a cluster: the probability that both items are of it.
-    fn counts(&self, c: usize) -> Vec<f64> {
+    fn expected_weights(&self, c: usize) -> Vec<f64> {
         self.given.duels.pairs().iter().map(|&(i, j)| self.q[(i, c)] * self.q[(j, c)]).collect()
     }
 
     fn sweep(&mut self) -> Result<()> {
         for c in 0..self.q.cols() {
-            let counts = self.counts(c);
-            self.utilities[c].rise(self.given, &counts)?;
+            let counts = self.expected_weights(c);
+            self.utilities[c].natural_gradient_step(self.given, &counts)?;
         }
         for i in 0..self.q.rows() {
             let score = |c: usize| {
@@ -227,7 +229,7 @@ impl State<'_> {
             let sum: f64 = all.iter().sum();
             self.q.row_mut(i).iter_mut().zip(all).for_each(|(q, p)| *q = p / sum);
         }
-        self.refit();
+        self.m_step();
         Ok(())
     }
 
@@ -245,7 +247,7 @@ impl State<'_> {
     }
 
     /// Shares, means and variance at their best for the memberships.
-    fn refit(&mut self) {
+    fn m_step(&mut self) {
         let (n, p) = (self.q.rows(), self.given.x.cols());
         let mut squares = 0.0;
         for c in 0..self.q.cols() {
@@ -267,7 +269,7 @@ impl State<'_> {
         let (n, clusters) = (self.q.rows(), self.q.cols());
         let mut bound = -self.given.duels.weight().iter().sum::<f64>() * std::f64::consts::LN_2;
         for (c, utility) in self.utilities.iter().enumerate() {
-            let counts = self.counts(c);
+            let counts = self.expected_weights(c);
             bound +=
                 counts.iter().enumerate().map(|(d, count)| count * self.gain(d, c)).sum::<f64>() - utility.kl;
             for i in 0..n {
@@ -293,7 +295,7 @@ mod tests {
         duels: Duels,
         x: Matrix,
         k: Matrix,
-        root: Matrix,
+        psd_root: Matrix,
     }
 
     fn case(n: usize, scale: f64) -> Case {
@@ -312,12 +314,12 @@ mod tests {
         let duels = Duels::new(n, &left, &right, &won, Some(&weight)).unwrap();
         let x = Matrix::from_row_major(n, 2, rows.iter().flatten().copied().collect());
         let k = (scale * Kernel::gaussian(&[1.0, 1.0])).gram(&Table::from_rows(&rows).unwrap());
-        let root = root(&k).unwrap();
-        Case { duels, x, k, root }
+        let root = psd_root(&k).unwrap();
+        Case { duels, x, k, psd_root: root }
     }
 
-    fn state<'g>(given: &'g Given<'g>, clusters: usize, sweeps: usize) -> State<'g> {
-        let n = given.root.rows();
+    fn state<'g>(given: &'g MixtureData<'g>, clusters: usize, sweeps: usize) -> MixtureState<'g> {
+        let n = given.psd_root.rows();
         let mut random = Random::seed_from_u64(8);
         let mut q = Matrix::zeros(n, clusters);
         for i in 0..n {
@@ -330,10 +332,11 @@ mod tests {
             met[i].push((d, j));
             met[j].push((d, i));
         }
-        let utilities = (0..clusters).map(|_| Utility::nothing(given).unwrap()).collect();
+        let utilities = (0..clusters).map(|_| UtilityPosterior::prior_only(given).unwrap()).collect();
         let means = Matrix::zeros(clusters, given.x.cols());
-        let mut state = State { given, q, utilities, share: vec![0.0; clusters], means, variance: 1.0, met };
-        state.refit();
+        let mut state =
+            MixtureState { given, q, utilities, share: vec![0.0; clusters], means, variance: 1.0, met };
+        state.m_step();
         (0..sweeps).for_each(|_| state.sweep().unwrap());
         state
     }
@@ -342,7 +345,7 @@ mod tests {
     #[test]
     fn the_bound_is_what_it_says() {
         let case = case(6, 2.0);
-        let given = Given { duels: &case.duels, x: &case.x, root: &case.root };
+        let given = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
         let state = state(&given, 2, 2);
         let (n, p) = (6, 2);
         let chol = |m: &Matrix| Cholesky::new(m.clone(), "test").unwrap();
@@ -400,7 +403,7 @@ mod tests {
     #[test]
     fn the_end_is_a_maximum() {
         let case = case(7, 2.0);
-        let given = Given { duels: &case.duels, x: &case.x, root: &case.root };
+        let given = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
         let mut state = state(&given, 2, 0);
         let mut last = f64::NEG_INFINITY;
         for _ in 0..3000 {
@@ -409,9 +412,9 @@ mod tests {
             assert!(bound >= last - 1e-10, "{bound} {last}");
             last = bound;
         }
-        let slope = |change: &dyn Fn(&mut State<'_>, f64)| {
+        let slope = |change: &dyn Fn(&mut MixtureState<'_>, f64)| {
             let at = |h: f64| {
-                let mut other = State {
+                let mut other = MixtureState {
                     given: &given,
                     q: state.q.clone(),
                     utilities: state.utilities.clone(),
@@ -426,7 +429,7 @@ mod tests {
             (at(1e-4) - at(-1e-4)) / 2e-4
         };
         for i in 0..7 {
-            let tilt = |s: &mut State<'_>, h: f64| {
+            let tilt = |s: &mut MixtureState<'_>, h: f64| {
                 let other = s.q[(i, 0)] * h.exp();
                 let sum = other + s.q[(i, 1)];
                 (s.q[(i, 0)], s.q[(i, 1)]) = (other / sum, s.q[(i, 1)] / sum);
@@ -439,17 +442,17 @@ mod tests {
             }
             for d in 0..case.duels.pairs().len() {
                 for which in 0..2 {
-                    let change = |s: &mut State<'_>, h: f64| {
-                        let Utility { mut curve, mut slope, .. } = s.utilities[c].clone();
+                    let change = |s: &mut MixtureState<'_>, h: f64| {
+                        let UtilityPosterior { mut curve, mut slope, .. } = s.utilities[c].clone();
                         [&mut curve, &mut slope][which][d] += h;
-                        s.utilities[c] = Utility::new(&given, curve, slope).unwrap();
+                        s.utilities[c] = UtilityPosterior::new(&given, curve, slope).unwrap();
                     };
                     assert!(slope(&change).abs() < 2e-3, "duel {d}: {}", slope(&change));
                 }
             }
         }
         assert!(slope(&|s, h| s.variance += h).abs() < 1e-4);
-        let share = |s: &mut State<'_>, h: f64| {
+        let share = |s: &mut MixtureState<'_>, h: f64| {
             (s.share[0], s.share[1]) = (s.share[0] + h * s.share[1], s.share[1] - h * s.share[1])
         };
         assert!(slope(&share).abs() < 1e-6);
@@ -461,15 +464,16 @@ mod tests {
     fn the_bound_is_below_the_evidence() {
         let case = case(3, 1.0);
         let none = Matrix::zeros(3, 0);
-        let given = Given { duels: &case.duels, x: &none, root: &case.root };
+        let given = MixtureData { duels: &case.duels, x: &none, psd_root: &case.psd_root };
         let state = state(&given, 2, 300);
         let mut random = Random::seed_from_u64(1);
         let (draws, mut evidence) = (60_000, Vec::new());
         for _ in 0..draws {
             let f: Vec<Vec<f64>> = (0..2)
                 .map(|_| {
-                    let z: Vec<f64> = (0..case.root.cols()).map(|_| random.sample(StandardNormal)).collect();
-                    case.root.matvec(&z)
+                    let z: Vec<f64> =
+                        (0..case.psd_root.cols()).map(|_| random.sample(StandardNormal)).collect();
+                    case.psd_root.matvec(&z)
                 })
                 .collect();
             let mut sum = 0.0;

@@ -1,10 +1,10 @@
 //! Which items can be compared at all: clusters of items such that a ranking holds within each, and between
 //! them nothing does.
 //!
-//! [`Method::Mixture`] is the one to use: it says how probable each membership is, and the largest bound
-//! tells the number of clusters. The others are published methods, for comparison (Chau 2023, section 6.3).
-//! Whatever is found, [`Clusters::covariates`] is the partition by k-means of the covariates alone, without
-//! any duel: a method that does not do better has learnt nothing from duels.
+//! [`ClusteringMethod::Mixture`] is the one to use: it says how probable each membership is, and the largest
+//! bound tells the number of clusters. The others are published methods, for comparison (Chau 2023, section
+//! 6.3). Whatever is found, [`Clusters::covariates`] is the partition by k-means of the covariates alone,
+//! without any duel: a method that does not do better has learnt nothing from duels.
 
 mod averages;
 mod mixture;
@@ -15,21 +15,21 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-pub use spectral::{embedding, singular_vectors};
+pub use spectral::{singular_vectors, spectral_embedding};
 
 pub use crate::kmeans::{KMeans, adjusted_rand, renumbered};
 
-use self::mixture::{Given, Mixture};
+use self::mixture::{Mixture, MixtureData};
 use super::duels::Duels;
-use super::pairs::Pair;
-use super::process::PreferenceProcess;
+use super::gp_preference::PreferenceProcess;
+use super::pair_kernel::Pair;
+use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
-use crate::expansion::logistic;
 use crate::kernel::Kernel;
+use crate::kernel_model::logistic;
 use crate::kmeans;
 use crate::linalg::Matrix;
 use crate::random::{Exp1, Random, RngExt, SeedableRng, hash, index};
-use crate::stop::{Progress, Watch, check};
 use crate::table::{ColumnKind, Table};
 
 /// Starts of k-means.
@@ -41,7 +41,7 @@ const ROUNDS: usize = 8;
 
 /// How clusters are found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Method {
+pub enum ClusteringMethod {
     /// A mixture of rankings, by variational inference; see the module's head.
     Mixture {
         /// Whether covariates of a cluster lie around a mean of their own.
@@ -66,7 +66,7 @@ pub enum Method {
 
 /// How many clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+pub enum ClusterCount {
     /// So many.
     Fixed(usize),
     /// As many as have the largest bound, from 1 on; of mixtures only.
@@ -77,9 +77,9 @@ pub enum Count {
 #[derive(Debug, Clone)]
 pub struct Clusterer {
     /// How.
-    pub method: Method,
+    pub method: ClusteringMethod,
     /// How many.
-    pub count: Count,
+    pub count: ClusterCount,
     /// The models of duels that methods start from: their kernel, and whether it is tuned.
     pub process: PreferenceProcess,
     /// Subsamples of 80 % of the duels' pairs from which stability is found; 0 for none.
@@ -112,7 +112,7 @@ pub struct Clusters {
 }
 
 /// What depends on items and duels, but not on the number of clusters.
-struct Prepared {
+struct ClusterInputs {
     x: Matrix,
     /// Of the method, and of the mixture's starts.
     flow: Option<Matrix>,
@@ -124,8 +124,8 @@ impl Clusterer {
     /// A mixture of up to `most` clusters.
     pub fn new(process: PreferenceProcess, most: usize) -> Self {
         Self {
-            method: Method::Mixture { covariates: true, starts: 12 },
-            count: Count::UpTo(most),
+            method: ClusteringMethod::Mixture { covariates: true, starts: 12 },
+            count: ClusterCount::UpTo(most),
             process,
             subsamples: 0,
             seed: 0,
@@ -145,21 +145,21 @@ impl Clusterer {
         self.check(items)?;
         let (prepared, process) = self.prepare(items, duels, &self.process)?;
         let counts = match self.count {
-            Count::Fixed(count) => count..=count,
-            Count::UpTo(most) => 1..=most,
+            ClusterCount::Fixed(count) => count..=count,
+            ClusterCount::UpTo(most) => 1..=most,
         };
         self.progress.start(counts.clone().count() + self.subsamples);
-        let mut best: Option<Found> = None;
+        let mut best: Option<ClusteringResult> = None;
         let mut bounds = Vec::new();
         for count in counts {
             let found = self.clusters(&prepared, items, duels, count)?;
-            self.watch().done();
+            self.watch().step();
             bounds.extend(found.sweeps.last().map(|bound| (count, *bound)));
             if best.as_ref().is_none_or(|best| found.sweeps.last() > best.sweeps.last()) {
                 best = Some(found);
             }
         }
-        let Some(Found { labels, memberships, sweeps }) = best else {
+        let Some(ClusteringResult { labels, memberships, sweeps }) = best else {
             return Err(Error::parameter("clusters", 0, "there is 1 or more"));
         };
         let count = memberships.cols();
@@ -168,22 +168,24 @@ impl Clusterer {
         Ok(Clusters { labels, memberships, count, bounds, sweeps, covariates, stability })
     }
 
-    fn watch(&self) -> Watch<'_> {
-        Watch { stop: &self.stop, progress: &self.progress }
+    fn watch(&self) -> RunControl<'_> {
+        RunControl { stop: &self.stop, progress: &self.progress }
     }
 
     fn check(&self, items: &Table) -> Result<()> {
-        let (Count::Fixed(count) | Count::UpTo(count)) = self.count;
+        let (ClusterCount::Fixed(count) | ClusterCount::UpTo(count)) = self.count;
         if !(1..=items.rows()).contains(&count) {
             let allowed = format!("it is from 1 to the number of items, {}", items.rows());
             return Err(Error::parameter("clusters", count, allowed));
         }
-        if matches!(self.count, Count::UpTo(_)) && !matches!(self.method, Method::Mixture { .. }) {
+        if matches!(self.count, ClusterCount::UpTo(_))
+            && !matches!(self.method, ClusteringMethod::Mixture { .. })
+        {
             let allowed = "only the mixture finds how many clusters there are: for other methods say it";
             return Err(Error::parameter("clusters", "unknown", allowed));
         }
         match self.method {
-            Method::Abstaining { threshold } if !(0.0..0.5).contains(&threshold) => {
+            ClusteringMethod::Abstaining { threshold } if !(0.0..0.5).contains(&threshold) => {
                 Err(Error::parameter("threshold", threshold, "it is from 0 to less than 0.5"))
             }
             _ => Ok(()),
@@ -196,24 +198,25 @@ impl Clusterer {
         items: &Table,
         duels: &Duels,
         process: &PreferenceProcess,
-    ) -> Result<(Prepared, PreferenceProcess)> {
+    ) -> Result<(ClusterInputs, PreferenceProcess)> {
         let x = standardised(items);
         let mut process = process.clone();
         (process.stop, process.progress) = (self.stop.clone(), Arc::default());
         let given = &process.prior;
-        let share = if given.utility > 0.0 { given.utility } else { given.generalised };
+        let share =
+            if given.utility_variance > 0.0 { given.utility_variance } else { given.generalised_variance };
         let mut kernel = given.items.clone();
         let flow = match self.method {
-            Method::Mixture { .. } | Method::Generalised | Method::Spectral => {
-                (process.prior.utility, process.prior.generalised) = (0.0, share);
+            ClusteringMethod::Mixture { .. } | ClusteringMethod::Generalised | ClusteringMethod::Spectral => {
+                (process.prior.utility_variance, process.prior.generalised_variance) = (0.0, share);
                 Some(true)
             }
-            Method::Abstaining { .. } => {
-                (process.prior.utility, process.prior.generalised) = (share, 0.0);
+            ClusteringMethod::Abstaining { .. } => {
+                (process.prior.utility_variance, process.prior.generalised_variance) = (share, 0.0);
                 Some(true)
             }
-            Method::Comparisons => Some(false),
-            Method::Covariates => None,
+            ClusteringMethod::Comparisons => Some(false),
+            ClusteringMethod::Covariates => None,
         };
         let flow = match flow {
             Some(true) => {
@@ -225,27 +228,37 @@ impl Clusterer {
             Some(false) => Some(comparisons(duels)),
             None => None,
         };
-        Ok((Prepared { x, flow, kernel, share }, process))
+        Ok((ClusterInputs { x, flow, kernel, share }, process))
     }
 
-    fn clusters(&self, given: &Prepared, items: &Table, duels: &Duels, count: usize) -> Result<Found> {
-        check(&self.stop)?;
+    fn clusters(
+        &self,
+        given: &ClusterInputs,
+        items: &Table,
+        duels: &Duels,
+        count: usize,
+    ) -> Result<ClusteringResult> {
+        check_cancelled(&self.stop)?;
         let kmeans = |x: &Matrix| KMeans::of(x, count, KMEANS_STARTS, self.seed).labels;
-        let Some(flow) = &given.flow else { return Ok(Found::hard(kmeans(&given.x), count)) };
+        let Some(flow) = &given.flow else {
+            return Ok(ClusteringResult::argmax_labels(kmeans(&given.x), count));
+        };
         Ok(match self.method {
-            Method::Covariates => Found::hard(kmeans(&given.x), count),
-            Method::Generalised | Method::Comparisons => {
-                Found::hard(kmeans(&singular_vectors(flow, count)?.1), count)
+            ClusteringMethod::Covariates => ClusteringResult::argmax_labels(kmeans(&given.x), count),
+            ClusteringMethod::Generalised | ClusteringMethod::Comparisons => {
+                ClusteringResult::argmax_labels(kmeans(&singular_vectors(flow, count)?.1), count)
             }
-            Method::Abstaining { threshold } => {
+            ClusteringMethod::Abstaining { threshold } => {
                 let mut sure = flow.clone();
                 for g in sure.data_mut() {
                     *g = if (logistic(*g) - 0.5).abs() < threshold || *g == 0.0 { 0.0 } else { g.signum() };
                 }
-                Found::hard(kmeans(&singular_vectors(&sure, count)?.1), count)
+                ClusteringResult::argmax_labels(kmeans(&singular_vectors(&sure, count)?.1), count)
             }
-            Method::Spectral => Found::hard(kmeans(&embedding(&sizes(flow), count)?), count),
-            Method::Mixture { covariates, starts } => {
+            ClusteringMethod::Spectral => {
+                ClusteringResult::argmax_labels(kmeans(&spectral_embedding(&sizes(flow), count)?), count)
+            }
+            ClusteringMethod::Mixture { covariates, starts } => {
                 self.mixture(given, items, duels, (count, covariates, starts))?
             }
         })
@@ -253,22 +266,22 @@ impl Clusterer {
 
     fn mixture(
         &self,
-        prepared: &Prepared,
+        prepared: &ClusterInputs,
         items: &Table,
         duels: &Duels,
         (count, covariates, starts): (usize, bool, usize),
-    ) -> Result<Found> {
+    ) -> Result<ClusteringResult> {
         let n = items.rows();
         let none = Matrix::zeros(n, 0);
         let x = if covariates { &prepared.x } else { &none };
         let kmeans = |x: &Matrix| KMeans::of(x, count, KMEANS_STARTS, self.seed).labels;
-        let mut from = vec![soft(&kmeans(&prepared.x), count)];
+        let mut from = vec![soften(&kmeans(&prepared.x), count)];
         if let Some(flow) = prepared.flow.as_ref().filter(|_| count > 1) {
             let mut near = sizes(flow);
             let k = prepared.kernel.gram(items);
             near.data_mut().iter_mut().zip(k.data()).for_each(|(g, k)| *g *= k.abs());
-            from.push(soft(&kmeans(&embedding(&near, count)?), count));
-            from.push(soft(&kmeans(&embedding(&sizes(flow), count)?), count));
+            from.push(soften(&kmeans(&spectral_embedding(&near, count)?), count));
+            from.push(soften(&kmeans(&spectral_embedding(&sizes(flow), count)?), count));
         }
         if count > 1 {
             let random = |start: u64| dirichlet(n, count, hash([self.seed, count as u64, start]));
@@ -277,12 +290,12 @@ impl Clusterer {
         let gram = |place: [f64; 2]| {
             let mut k = scaled(&prepared.kernel, place[1]).gram(items);
             k.data_mut().iter_mut().for_each(|v| *v *= prepared.share * place[0].exp());
-            mixture::root(&k)
+            mixture::psd_root(&k)
         };
         let mut place = [0.0; 2];
         let runs = {
             let root = gram(place)?;
-            let given = Given { duels, x, root: &root };
+            let given = MixtureData { duels, x, psd_root: &root };
             let run = |q: Matrix| Mixture::from(&given, q, self.watch());
             from.into_par_iter().map(run).collect::<Result<Vec<Mixture>>>()?
         };
@@ -298,7 +311,7 @@ impl Clusterer {
                 for sign in [1.0, -1.0] {
                     let next = [place[0] + sign * step[0], place[1] + sign * step[1]];
                     let root = gram(next)?;
-                    let given = Given { duels, x, root: &root };
+                    let given = MixtureData { duels, x, psd_root: &root };
                     let found = Mixture::from(&given, best.memberships.clone(), self.watch())?;
                     if found.bound() > best.bound() + 1e-3 {
                         (place, best, moved) = (next, found, true);
@@ -319,7 +332,7 @@ impl Clusterer {
         order.extend((0..count).filter(|c| !labels.contains(c)));
         let numbers = (0..n).flat_map(|i| order.iter().map(move |&c| q[(i, c)])).collect();
         let memberships = Matrix::from_row_major(n, count, numbers);
-        Ok(Found { labels: renumbered(&labels), memberships, sweeps: best.bounds })
+        Ok(ClusteringResult { labels: renumbered(&labels), memberships, sweeps: best.bounds })
     }
 
     fn stability(
@@ -344,20 +357,20 @@ impl Clusterer {
             let part = subset(duels, &chosen)?;
             let (prepared, _) = self.prepare(items, &part, &fixed)?;
             sum += adjusted_rand(labels, &self.clusters(&prepared, items, &part, count)?.labels);
-            self.watch().done();
+            self.watch().step();
         }
         Ok(Some(sum / self.subsamples as f64))
     }
 }
 
-struct Found {
+struct ClusteringResult {
     labels: Vec<usize>,
     memberships: Matrix,
     sweeps: Vec<f64>,
 }
 
-impl Found {
-    fn hard(labels: Vec<usize>, count: usize) -> Self {
+impl ClusteringResult {
+    fn argmax_labels(labels: Vec<usize>, count: usize) -> Self {
         let mut memberships = Matrix::zeros(labels.len(), count);
         labels.iter().enumerate().for_each(|(i, &c)| memberships[(i, c)] = 1.0);
         Self { labels, memberships, sweeps: Vec::new() }
@@ -390,7 +403,7 @@ fn sizes(flow: &Matrix) -> Matrix {
 }
 
 /// Memberships near labels, which leave room to move.
-fn soft(labels: &[usize], count: usize) -> Matrix {
+fn soften(labels: &[usize], count: usize) -> Matrix {
     let mut q = Matrix::zeros(labels.len(), count);
     for (i, &own) in labels.iter().enumerate() {
         for (c, v) in q.row_mut(i).iter_mut().enumerate() {

@@ -39,7 +39,7 @@ fn last(vectors: &Matrix, kept: usize) -> Matrix {
 ///
 /// # Errors
 /// [`Error::Overflow`].
-pub fn embedding(affinity: &Matrix, clusters: usize) -> Result<Matrix> {
+pub fn spectral_embedding(affinity: &Matrix, clusters: usize) -> Result<Matrix> {
     let n = affinity.rows();
     let mut normal = affinity.clone();
     (0..n).for_each(|i| normal[(i, i)] = 0.0);

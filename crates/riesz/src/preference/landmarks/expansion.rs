@@ -5,14 +5,14 @@
 //! [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where M_c holds `α R_uc` at (l, r) and the
 //! opposite at (r, l).
 
-use super::known::{Alone, Interpolated, Known};
+use super::known::{ExtraUtility, LandmarkInterpolation, PreferenceFeatureMaps};
 use crate::error::Result;
-use crate::expansion::{Expansion, Link};
 use crate::explanation::Fact;
 use crate::kernel::Kernel;
+use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
-use crate::preference::pairs::{self, Pair, PairKernel, wide_rows_in};
-use crate::preference::skew::Met;
+use crate::preference::bilinear_skew::ComparedPairs;
+use crate::preference::pair_kernel::{self, Pair, PairKernel, wide_rows_in};
 use crate::table::{ColumnKind, Table};
 
 /// The most numbers of an expansion's points: 512 MB.
@@ -20,13 +20,13 @@ const LARGEST: usize = 1 << 26;
 
 /// Points of an expansion without their contexts: items that stand in them, pairs of these, which are the
 /// same for each landmark of contexts, and coefficients.
-struct Points {
+struct SupportPairs {
     halves: Table,
     pairs: Vec<Pair>,
     coef: Vec<f64>,
 }
 
-impl Known {
+impl PreferenceFeatureMaps {
     /// The mean with these slopes of the pairs that met; or why there is none, see
     /// [`LandmarkFit::model`](super::LandmarkFit::model).
     #[allow(clippy::too_many_arguments, reason = "called from one place")]
@@ -35,59 +35,62 @@ impl Known {
         prior: &PairKernel,
         margin: Option<f64>,
         items: &Table,
-        at: &Interpolated,
-        met: &Met,
+        for_items: &LandmarkInterpolation,
+        met: &ComparedPairs,
         alpha: &[f64],
         card: Vec<Fact>,
-    ) -> Result<std::result::Result<Expansion, &'static str>> {
+    ) -> Result<std::result::Result<KernelExpansion, &'static str>> {
         let around = self.contexts.as_ref().map(|own| &own.landmarks);
         let contexts = around.map_or(1, Table::rows);
-        let levels = |own: &Alone| if let Alone::Levels { count, .. } = own { *count } else { 0 };
+        let levels =
+            |own: &ExtraUtility| if let ExtraUtility::Levels { count, .. } = own { *count } else { 0 };
         let alone: usize =
-            self.alone.iter().map(levels).chain(at.alone.iter().flatten().map(Matrix::cols)).sum();
-        let q = at.items.cols();
-        let count = if prior.generalised > 0.0 { q * (q - 1) } else { 0 } + 2 * (q + alone);
+            self.alone.iter().map(levels).chain(for_items.alone.iter().flatten().map(Matrix::cols)).sum();
+        let q = for_items.items.cols();
+        let count = if prior.generalised_variance > 0.0 { q * (q - 1) } else { 0 } + 2 * (q + alone);
         let width = 2 * items.width() + around.map_or(0, Table::width);
         if count.saturating_mul(contexts).saturating_mul(width) > LARGEST {
             return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer"));
         }
         let kernels = self.alone.iter().filter_map(|own| match own {
-            Alone::Levels { .. } => None,
-            Alone::Through(own) => Some(&own.kernel),
+            ExtraUtility::Levels { .. } => None,
+            ExtraUtility::Through(own) => Some(&own.kernel),
         });
-        let neutral = match Neutral::of(prior, items, &kernels.collect::<Vec<_>>())? {
+        let neutral = match NeutralRow::of(prior, items, &kernels.collect::<Vec<_>>())? {
             Ok(own) => own,
             Err(why) => return Ok(Err(why)),
         };
-        let mut points: Option<Points> = None;
+        let mut points: Option<SupportPairs> = None;
         for c in 0..contexts {
             let each = alpha.iter().zip(&met.contexts);
-            let slopes: Vec<f64> = each.map(|(a, &context)| a * at.contexts[(context, c)]).collect();
-            let found = self.points(prior, &neutral, items, at, &met.pairs, &slopes)?;
+            let slopes: Vec<f64> = each.map(|(a, &context)| a * for_items.contexts[(context, c)]).collect();
+            let found = self.points(prior, &neutral, items, for_items, &met.pairs, &slopes)?;
             match &mut points {
                 None => points = Some(found),
                 Some(all) => all.coef.extend(found.coef),
             }
         }
-        let Some(Points { halves, pairs, coef }) = points else { return Ok(Err("there are no points")) };
+        let Some(SupportPairs { halves, pairs, coef }) = points else {
+            return Ok(Err("there are no points"));
+        };
         let all = pairs.repeat(contexts);
         let rows: Vec<usize> = (0..all.len()).map(|i| i / pairs.len().max(1)).collect();
         let points = wide_rows_in(&halves, &all, around.map(|table| table.select_rows(&rows)).as_ref())?;
-        let link = margin.map_or(Link::Logistic, |margin| Link::LatentTies { margin });
-        pairs::model(prior.wide(items.width()), points, coef, link, card).map(Ok)
+        let link = margin.map_or(Link::Logistic, |margin| Link::LatentRaoKupper { margin });
+        pair_kernel::model(prior.wide_row_kernel(items.width()), points, coef, link, card).map(Ok)
     }
 
     /// Of one landmark of contexts, with slopes of the pairs that met.
     fn points(
         &self,
         prior: &PairKernel,
-        neutral: &Neutral,
+        neutral: &NeutralRow,
         items: &Table,
-        at: &Interpolated,
+        for_items: &LandmarkInterpolation,
         met: &[Pair],
         slopes: &[f64],
-    ) -> Result<Points> {
-        let (p, n, q) = (&at.items, items.rows(), at.items.cols());
+    ) -> Result<SupportPairs> {
+        let (p, n, q) = (&for_items.items, items.rows(), for_items.items.cols());
         let mut sums = vec![0.0; n];
         let mut columns = vec![Vec::new(); n];
         for (&(l, r), a) in met.iter().zip(slopes) {
@@ -96,9 +99,12 @@ impl Known {
             sums[l] += a;
             sums[r] -= a;
         }
-        let mut out =
-            Points { halves: neutral.at(&self.items.landmarks)?, pairs: Vec::new(), coef: Vec::new() };
-        if prior.generalised > 0.0 {
+        let mut out = SupportPairs {
+            halves: neutral.for_items(&self.items.landmarks)?,
+            pairs: Vec::new(),
+            coef: Vec::new(),
+        };
+        if prior.generalised_variance > 0.0 {
             // M is skew, so that its transpose changes the sign.
             let times = Sparse::from_columns(n, columns)?.transpose_times(p);
             let weights = p.transpose().matmul(&times);
@@ -109,7 +115,7 @@ impl Known {
             }
         }
         out.halves = out.halves.stack(&neutral.nowhere)?;
-        if prior.utility > 0.0 {
+        if prior.utility_variance > 0.0 {
             // Beside nothing a side stands alone: weights of landmarks need not sum up to 0, as those of
             // either side of pairs do. Pairs of landmarks have a utility of their own.
             let mut own = p.transpose().matvec(&sums);
@@ -119,24 +125,27 @@ impl Known {
                 out.coef.extend([own, -own]);
             }
         }
-        for (own, between) in self.alone.iter().zip(&at.alone) {
+        for (own, between) in self.alone.iter().zip(&for_items.alone) {
             let (rows, weights) = match (own, between) {
-                (Alone::Through(known), Some(between)) => {
+                (ExtraUtility::Through(known), Some(between)) => {
                     let places = known.kernel.terms.iter().flat_map(|t| &t.factors);
                     let places: Vec<usize> = places.flat_map(|f| f.columns().to_vec()).collect();
                     let value = |i: usize, j: usize| known.landmarks.get(i, j);
-                    (neutral.with(&places, known.landmarks.rows(), value)?, between.transpose().matvec(&sums))
+                    (
+                        neutral.with_columns(&places, known.landmarks.rows(), value)?,
+                        between.transpose().matvec(&sums),
+                    )
                 }
-                (Alone::Levels { column, count, .. }, _) => {
+                (ExtraUtility::Levels { column, count, .. }, _) => {
                     let mut weights = vec![0.0; *count];
                     items
                         .column(*column)
                         .iter()
                         .zip(&sums)
                         .for_each(|(level, s)| weights[*level as usize] += s);
-                    (neutral.with(&[*column], *count, |level, _| level as f64)?, weights)
+                    (neutral.with_columns(&[*column], *count, |level, _| level as f64)?, weights)
                 }
-                (Alone::Through(_), None) => continue,
+                (ExtraUtility::Through(_), None) => continue,
             };
             let first = out.halves.rows();
             out.halves = out.halves.stack(&rows)?;
@@ -151,13 +160,13 @@ impl Known {
 
 /// What stands for nothing: a row that is far from all items, and whose columns of further utilities are
 /// those of every point that has no part in these, so that they cancel.
-struct Neutral {
+struct NeutralRow {
     nowhere: Table,
     /// The columns of further utilities.
     columns: Vec<usize>,
 }
 
-impl Neutral {
+impl NeutralRow {
     /// `through` are the kernels of further utilities that have no levels: of these, nobody's is 0 there.
     fn of(
         prior: &PairKernel,
@@ -167,8 +176,8 @@ impl Neutral {
         let read = |kernel: &Kernel| -> Vec<usize> {
             kernel.terms.iter().flat_map(|t| &t.factors).flat_map(|f| f.columns().to_vec()).collect()
         };
-        let columns: Vec<usize> = prior.alone.iter().flat_map(read).collect();
-        let by_items = prior.utility + prior.generalised > 0.0;
+        let columns: Vec<usize> = prior.extra_utility_kernel.iter().flat_map(read).collect();
+        let by_items = prior.utility_variance + prior.generalised_variance > 0.0;
         if by_items && read(&prior.items).iter().any(|j| columns.contains(j)) {
             return Ok(Err("further utilities read columns of the kernel of items"));
         }
@@ -181,7 +190,7 @@ impl Neutral {
         let nowhere =
             Table::from_column_major(items.columns().to_vec(), 1, (0..items.width()).map(far).collect())?;
         let vanishes = |k: &Kernel| k.cross_gram(items, &nowhere).data().iter().all(|k| *k == 0.0);
-        let needed = prior.utility > 0.0 || by_items && prior.alone.is_some();
+        let needed = prior.utility_variance > 0.0 || by_items && prior.extra_utility_kernel.is_some();
         if needed && !vanishes(&prior.items) || !through.iter().all(|k| vanishes(k)) {
             return Ok(Err(
                 "the kernel does not vanish far from all items, as Gaussian and Matérn kernels do",
@@ -191,7 +200,7 @@ impl Neutral {
     }
 
     /// Items without a part in further utilities.
-    fn at(&self, items: &Table) -> Result<Table> {
+    fn for_items(&self, items: &Table) -> Result<Table> {
         let column = |j: usize| match self.columns.contains(&j) {
             true => vec![self.nowhere.get(0, j); items.rows()],
             false => items.column(j).to_vec(),
@@ -201,7 +210,12 @@ impl Neutral {
     }
 
     /// Rows that are far from all items but for these columns.
-    fn with(&self, places: &[usize], rows: usize, value: impl Fn(usize, usize) -> f64) -> Result<Table> {
+    fn with_columns(
+        &self,
+        places: &[usize],
+        rows: usize,
+        value: impl Fn(usize, usize) -> f64,
+    ) -> Result<Table> {
         let columns = self.nowhere.columns();
         let cell =
             |j: usize, i: usize| if places.contains(&j) { value(i, j) } else { self.nowhere.get(0, j) };

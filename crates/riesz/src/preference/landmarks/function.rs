@@ -4,19 +4,19 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::known::{Alone, Known};
+use super::known::{ExtraUtility, PreferenceFeatureMaps};
 use super::nystrom::Nystrom;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
-use crate::prediction::mean_logistic;
-use crate::preference::pairs::{Pair, PairKernel, wide_rows_in};
-use crate::preference::skew::{Bilinear, Features, Met, Weights};
+use crate::prediction::logistic_normal_mean;
+use crate::preference::bilinear_skew::{ComparedPairs, SkewFeatures, SkewModel, SkewWeights};
+use crate::preference::pair_kernel::{Pair, PairKernel, wide_rows_in};
 use crate::table::Table;
 
 /// What conjugate gradients leave of a pair's right side: its square is the share of the variance beforehand
 /// by which that afterwards is too small, at most.
-const SOLVED: f64 = 1e-4;
+const CG_TOLERANCE: f64 = 1e-4;
 
 /// A fitted skew function of two items, in a context if there are some.
 #[derive(Debug, Clone)]
@@ -25,26 +25,26 @@ pub struct LandmarkFunction {
     pub prior: PairKernel,
     /// The margin of ties as it was used.
     pub margin: Option<f64>,
-    pub(super) known: Known,
-    pub(super) learnt: Learnt,
-    pub(super) mean: Weights,
+    pub(super) known: PreferenceFeatureMaps,
+    pub(super) learnt: TrainingData,
+    pub(super) mean: SkewWeights,
     /// Deviations from the mean.
-    pub(super) draws: Vec<Weights>,
+    pub(super) draws: Vec<SkewWeights>,
 }
 
 /// What was learnt from, for variances.
 #[derive(Debug, Clone)]
-pub(super) struct Learnt {
+pub(super) struct TrainingData {
     pub items: Table,
     pub contexts: Option<Table>,
-    pub met: Met,
+    pub met: ComparedPairs,
     /// By pair, what the likelihood curves by.
     pub curve: Vec<f64>,
 }
 
 /// A function in tables and matrices.
 #[derive(Debug, Clone)]
-pub struct LandmarkState {
+pub struct LandmarkParameters {
     /// Landmarks, and what makes features of the kernel with them: of items, of further utilities that have
     /// some, and of contexts.
     pub bases: Vec<(Table, Matrix)>,
@@ -74,7 +74,12 @@ impl LandmarkFunction {
         self.known.contexts.as_ref().map(|own| &own.landmarks)
     }
 
-    fn asked(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<(Features, Met)> {
+    fn prepare_query(
+        &self,
+        items: &Table,
+        pairs: &[Pair],
+        contexts: Option<&Table>,
+    ) -> Result<(SkewFeatures, ComparedPairs)> {
         if self.known.contexts.is_some() != contexts.is_some() {
             let (given, allowed) = if contexts.is_some() {
                 ("some", "the model was fitted to duels without contexts: leave them out")
@@ -89,21 +94,21 @@ impl LandmarkFunction {
         }
         let features = self.known.features(&self.prior, items, contexts)?;
         let rows = (0..pairs.len()).map(|i| if contexts.is_some() { i } else { 0 }).collect();
-        Ok((features, Met { pairs: pairs.to_vec(), contexts: rows }))
+        Ok((features, ComparedPairs { pairs: pairs.to_vec(), contexts: rows }))
     }
 
     /// What landmarks do not know of the variances of pairs beforehand. It is independent of all that they
     /// know, so that duels tell nothing of it.
-    fn unknown(
+    fn residual_variance(
         &self,
-        (features, met): (&Features, &Met),
+        (features, met): (&SkewFeatures, &ComparedPairs),
         items: &Table,
         contexts: Option<&Table>,
     ) -> Result<Vec<f64>> {
-        let items = items.conform(self.landmarks().columns())?;
-        let around = contexts.zip(self.context_landmarks()).map(|(own, known)| own.conform(known.columns()));
+        let items = items.align_to(self.landmarks().columns())?;
+        let around = contexts.zip(self.context_landmarks()).map(|(own, known)| own.align_to(known.columns()));
         let rows = wide_rows_in(&items, &met.pairs, around.transpose()?.as_ref())?;
-        let (kernel, width) = (self.prior.wide(items.width()), items.width());
+        let (kernel, width) = (self.prior.wide_row_kernel(items.width()), items.width());
         let of = |(i, (pair, context)): (usize, (&Pair, &usize))| {
             let row = rows.row(i);
             let back = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
@@ -117,10 +122,10 @@ impl LandmarkFunction {
     /// pair. Cost with c features of contexts O(c items q²) and O(c q) a pair.
     ///
     /// # Errors
-    /// As [`Table::conform`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that are not as those of
-    /// the fit.
+    /// As [`Table::align_to`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that are not as those
+    /// of the fit.
     pub fn log_odds(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Vec<f64>> {
-        let (features, met) = self.asked(items, pairs, contexts)?;
+        let (features, met) = self.prepare_query(items, pairs, contexts)?;
         Ok(features.log_odds(&self.mean, &met))
     }
 
@@ -141,14 +146,14 @@ impl LandmarkFunction {
                 "standard deviations are estimated from draws: fit with some, or ask for exact ones";
             return Err(Error::parameter("draws", 0, allowed));
         }
-        let (features, met) = self.asked(items, pairs, contexts)?;
+        let (features, met) = self.prepare_query(items, pairs, contexts)?;
         let mut squares = vec![0.0; pairs.len()];
         for draw in &self.draws {
             let off = features.log_odds(draw, &met);
             squares.iter_mut().zip(off).for_each(|(s, v)| *s += v * v);
         }
         let count = self.draws.len() as f64;
-        let unknown = self.unknown((&features, &met), items, contexts)?;
+        let unknown = self.residual_variance((&features, &met), items, contexts)?;
         let sd = squares.iter().zip(unknown).map(|(s, more)| (s / count + more).sqrt()).collect();
         Ok((features.log_odds(&self.mean, &met), sd))
     }
@@ -159,21 +164,21 @@ impl LandmarkFunction {
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::NotConverged`]; [`Error::Interrupted`].
-    pub fn solved_moments(
+    pub fn exact_moments(
         &self,
         items: &Table,
         pairs: &[Pair],
         contexts: Option<&Table>,
         stop: &AtomicBool,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let Learnt { items: own, contexts: around, met: learnt, curve } = &self.learnt;
-        let (features, met) = self.asked(items, pairs, contexts)?;
+        let TrainingData { items: own, contexts: around, met: learnt, curve } = &self.learnt;
+        let (features, met) = self.prepare_query(items, pairs, contexts)?;
         let of_learnt = self.known.features(&self.prior, own, around.as_ref())?;
-        let problem = Bilinear::new(&of_learnt, learnt);
-        let unknown = self.unknown((&features, &met), items, contexts)?;
+        let problem = SkewModel::new(&of_learnt, learnt);
+        let unknown = self.residual_variance((&features, &met), items, contexts)?;
         let spread = |((pair, context), more): ((&Pair, &usize), &f64)| {
             let at = features.evaluation(*pair, *context);
-            let (solved, _) = problem.solve(curve, &at, SOLVED, stop)?;
+            let (solved, _) = problem.solve(curve, &at, CG_TOLERANCE, stop)?;
             Ok((at.dot(&solved).max(0.0) + more).sqrt())
         };
         let each = met.pairs.par_iter().zip(&met.contexts).zip(&unknown);
@@ -194,11 +199,11 @@ impl LandmarkFunction {
             self.moments(items, pairs, contexts)?
         };
         let of = |(mean, sd): (&f64, &f64)| {
-            let won = |margin: f64| mean_logistic(mean - margin, sd * sd);
+            let won = |margin: f64| logistic_normal_mean(mean - margin, sd * sd);
             match self.margin {
                 None => vec![1.0 - won(0.0), won(0.0)],
                 Some(margin) => {
-                    let (won, lost) = (won(margin), mean_logistic(-mean - margin, sd * sd));
+                    let (won, lost) = (won(margin), logistic_normal_mean(-mean - margin, sd * sd));
                     vec![lost, won, (1.0 - won - lost).max(0.0)]
                 }
             }
@@ -209,21 +214,21 @@ impl LandmarkFunction {
     }
 
     /// What it is made of besides its prior and margin.
-    pub fn state(&self) -> LandmarkState {
-        let Known { items, alone, contexts } = &self.known;
+    pub fn state(&self) -> LandmarkParameters {
+        let PreferenceFeatureMaps { items, alone, contexts } = &self.known;
         let alone = alone.iter().filter_map(|own| match own {
-            Alone::Levels { .. } => None,
-            Alone::Through(own) => Some(own),
+            ExtraUtility::Levels { .. } => None,
+            ExtraUtility::Through(own) => Some(own),
         });
         let bases = std::iter::once(items).chain(alone).chain(contexts);
         let upper = |v: &Matrix| (0..v.rows()).flat_map(|i| v.row(i)[i + 1..].to_vec()).collect::<Vec<f64>>();
-        let row = |w: &Weights| -> Vec<f64> {
-            let alone = w.utilities.data().iter().chain(w.levels.data()).copied();
+        let row = |w: &SkewWeights| -> Vec<f64> {
+            let alone = w.utilities.data().iter().chain(w.item_effects.data()).copied();
             w.pairs.iter().flat_map(upper).chain(alone).collect()
         };
         let rows: Vec<Vec<f64>> = std::iter::once(&self.mean).chain(&self.draws).map(row).collect();
-        let Learnt { items, contexts, met, curve } = self.learnt.clone();
-        LandmarkState {
+        let TrainingData { items, contexts, met, curve } = self.learnt.clone();
+        LandmarkParameters {
             bases: bases.map(|own| (own.landmarks.clone(), own.basis.clone())).collect(),
             weights: Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat()),
             items,
@@ -238,8 +243,8 @@ impl LandmarkFunction {
     ///
     /// # Errors
     /// [`Error::Shape`] if sizes do not fit; [`Error::Format`] for what is missing.
-    pub fn from_state(prior: PairKernel, margin: Option<f64>, state: LandmarkState) -> Result<Self> {
-        let LandmarkState { bases, weights, items, contexts, pairs, rows, curve } = state;
+    pub fn from_state(prior: PairKernel, margin: Option<f64>, state: LandmarkParameters) -> Result<Self> {
+        let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = state;
         let mut bases = bases.into_iter();
         let mut next = |kernel: &Kernel| {
             let problem = || Error::Format { problem: "a basis of landmarks is missing".into() };
@@ -251,16 +256,18 @@ impl LandmarkFunction {
             Ok::<_, Error>(Nystrom { kernel: kernel.clone(), landmarks, basis })
         };
         let of_items = next(&prior.items)?;
-        let terms = prior.alone.iter().flat_map(|k| &k.terms).map(|term| match Alone::levels(term, &items) {
-            Some(own) => Ok(own),
-            None => next(&Kernel { terms: vec![term.clone()] }).map(Alone::Through),
+        let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms).map(|term| {
+            match ExtraUtility::levels(term, &items) {
+                Some(own) => Ok(own),
+                None => next(&Kernel { terms: vec![term.clone()] }).map(ExtraUtility::Through),
+            }
         });
         let alone = terms.collect::<Result<Vec<_>>>()?;
-        let of_contexts = prior.contexts.as_ref().map(|own| next(&own.whole())).transpose()?;
-        let known = Known { items: of_items, alone, contexts: of_contexts };
+        let of_contexts = prior.contexts.as_ref().map(|own| next(&own.with_shared_part())).transpose()?;
+        let known = PreferenceFeatureMaps { items: of_items, alone, contexts: of_contexts };
         let features = known.features(&prior, &items, contexts.as_ref())?;
         let (q, c) = (features.items.cols(), features.contexts.cols());
-        let (utilities, levels) = (features.utilities.cols(), features.levels.rows());
+        let (utilities, levels) = (features.utilities.cols(), features.item_effects.rows());
         let width = c * (q * q.saturating_sub(1) / 2 + utilities + levels);
         sized("a row of weights", "numbers", width, weights.cols(), "by the number of landmarks")?;
         sized("the list of curvatures", "numbers", pairs.len(), curve.len(), "one a pair")?;
@@ -283,13 +290,13 @@ impl LandmarkFunction {
             }
             let (alone, of_levels) = rest.split_at(utilities * c);
             own.utilities = Matrix::from_row_major(utilities, c, alone.to_vec());
-            own.levels = Matrix::from_row_major(levels, c, of_levels.to_vec());
+            own.item_effects = Matrix::from_row_major(levels, c, of_levels.to_vec());
             own
         });
         let problem = || Error::Format { problem: "the weights are missing".into() };
         let mean = all.next().ok_or_else(problem)?;
         let draws = all.collect();
-        let learnt = Learnt { items, contexts, met: Met { pairs, contexts: rows }, curve };
+        let learnt = TrainingData { items, contexts, met: ComparedPairs { pairs, contexts: rows }, curve };
         Ok(Self { prior, margin, known, learnt, mean, draws })
     }
 }

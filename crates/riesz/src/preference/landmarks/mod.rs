@@ -11,20 +11,20 @@ mod function;
 mod known;
 mod nystrom;
 
-pub use function::{LandmarkFunction, LandmarkState};
+pub use function::{LandmarkFunction, LandmarkParameters};
 
-use super::data::Data;
+use super::bilinear_skew::{ComparedPairs, SkewModel};
 use super::duels::Duels;
-use super::process::{Inference, PreferenceProcess};
-use super::skew::{Bilinear, Met};
+use super::gp_preference::{Inference, PreferenceProcess};
+use super::observed_duels::ObservedDuels;
 use crate::error::{Error, Result};
-use crate::expansion::{Expansion, VANISHING};
 use crate::explanation::Fact;
+use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
 use crate::random::{Random, SeedableRng};
 use crate::table::Table;
 
-use function::Learnt;
-use known::Known;
+use function::TrainingData;
+use known::PreferenceFeatureMaps;
 
 /// A [`PreferenceProcess`] for many duels.
 ///
@@ -78,7 +78,7 @@ pub struct LandmarkFit {
     /// home and ability. What it says of probabilities is the logistic function of the mean, of ties nothing.
     /// Or why there is none: a utility takes a kernel that vanishes far from all items, as Gaussian and
     /// Matérn kernels do; further utilities take columns of their own; and 2²⁶ numbers are the most.
-    pub model: std::result::Result<Expansion, &'static str>,
+    pub model: std::result::Result<KernelExpansion, &'static str>,
     /// Of all items' variance, the share that landmarks do not know.
     pub unknown: f64,
     /// Of the different contexts' variance; 0 without contexts.
@@ -94,10 +94,10 @@ pub struct LandmarkFit {
 }
 
 /// Pairs that met, fewer than which do not say from where to tune.
-const FEW: usize = 200;
+const MIN_TUNING_PAIRS: usize = 200;
 
 /// The share of contexts' variance that is too much not to know.
-const FOGGY: f64 = 0.1;
+const MAX_UNEXPLAINED_CONTEXTS: f64 = 0.1;
 
 impl LandmarkProcess {
     /// With 250 landmarks of items and 32 of contexts, tuned on 1,500 pairs, 64 draws, to a tolerance of
@@ -139,7 +139,7 @@ impl LandmarkProcess {
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<LandmarkFit> {
         let process = &self.process;
         let stop = &process.stop;
-        let data = Data { items, bags: None, duels };
+        let data = ObservedDuels { items, bags: None, duels };
         process.check(&data)?;
         self.check()?;
         let (mut prior, mut margin) = (process.prior.clone(), process.margin);
@@ -147,13 +147,13 @@ impl LandmarkProcess {
         if process.tune {
             let sample = |pairs: usize| duels.sample(pairs, process.seed);
             let few = self.tuning_pairs / 3;
-            let fewer = (few >= FEW && few < duels.pairs().len()).then(|| sample(few));
+            let fewer = (few >= MIN_TUNING_PAIRS && few < duels.pairs().len()).then(|| sample(few));
             let tuned = process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))?;
             (prior, margin) = (tuned.prior, tuned.margin);
             (value, warnings) = (Some(tuned.log_marginal_likelihood), tuned.warnings);
         }
         let around = duels.contexts();
-        let met = Met {
+        let met = ComparedPairs {
             pairs: duels.pairs().to_vec(),
             contexts: around.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
         };
@@ -166,9 +166,16 @@ impl LandmarkProcess {
         }
         let most = [self.landmarks, self.context_landmarks];
         let tables = (items, around.map(|c| &c.table));
-        let found = Known::choose(&prior, tables, most, [&counts, &context_counts], process.seed, stop)?;
+        let found = PreferenceFeatureMaps::choose(
+            &prior,
+            tables,
+            most,
+            [&counts, &context_counts],
+            process.seed,
+            stop,
+        )?;
         let (known, features, interpolated, [unknown, unknown_contexts]) = found;
-        if unknown_contexts > FOGGY {
+        if unknown_contexts > MAX_UNEXPLAINED_CONTEXTS {
             warnings.push(format!(
                 "{} landmarks of {} contexts leave {:.0} % of these unknown: take more",
                 interpolated.contexts.cols(),
@@ -177,24 +184,25 @@ impl LandmarkProcess {
             ));
         }
         let (q, c) = (features.items.cols(), features.contexts.cols());
-        let each = c.saturating_mul(q.saturating_mul(q) + features.utilities.cols() + features.levels.rows());
+        let each =
+            c.saturating_mul(q.saturating_mul(q) + features.utilities.cols() + features.item_effects.rows());
         // Conjugate gradients keep as much besides.
-        crate::memory::check("draws", self.draws + 8, each)?;
+        crate::memory::check_allocation("draws", self.draws + 8, each)?;
 
-        let problem = Bilinear::new(&features, &met);
+        let problem = SkewModel::new(&features, &met);
         let mode = problem.mode(&data.likelihood(margin), self.tolerance, stop)?;
         let mut random = Random::seed_from_u64(process.seed);
-        let draws = (0..self.draws).map(|_| problem.draw(&mode.curve, &mut random, stop));
+        let draws = (0..self.draws).map(|_| problem.posterior_draw(&mode.curve, &mut random, stop));
         let draws = draws.collect::<Result<Vec<_>>>()?;
         let mut card = vec![
             Fact::new("model", "preferential Gaussian process (landmarks)"),
             Fact::new("duels", duels.count()),
             Fact::new("landmarks", known.items.landmarks.rows()),
             Fact::measured("share of variance that landmarks do not know", unknown),
-            Fact::measured("share of a utility", prior.utility),
-            Fact::measured("share of the generalised part", prior.generalised),
+            Fact::measured("share of a utility", prior.utility_variance),
+            Fact::measured("share of the generalised part", prior.generalised_variance),
         ];
-        let terms = prior.alone.iter().flat_map(|k| &k.terms);
+        let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms);
         card.extend(terms.map(|term| Fact::measured("share of a further utility", term.scale)));
         if let (Some(own), Some(contexts)) = (&prior.contexts, &known.contexts) {
             card.push(Fact::measured("shared by all contexts", own.shared));
@@ -204,13 +212,13 @@ impl LandmarkProcess {
         card.extend(margin.map(|m| Fact::measured("margin of ties", m)));
         card.push(Fact::measured("log likelihood", mode.log_likelihood));
         card.push(Fact::new("products with the Hessian", mode.products));
-        if prior.utility > 0.0 || prior.alone.is_some() {
-            card.push(Fact::new(VANISHING, "those of the utility"));
+        if prior.utility_variance > 0.0 || prior.extra_utility_kernel.is_some() {
+            card.push(Fact::new(VANISHING_REFERENCE_FACT, "those of the utility"));
         }
         card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
         let model = known.expansion(&prior, margin, items, &interpolated, &met, &mode.alpha, card)?;
         let contexts = around.map(|c| c.table.clone());
-        let learnt = Learnt { items: items.clone(), contexts, met, curve: mode.curve };
+        let learnt = TrainingData { items: items.clone(), contexts, met, curve: mode.curve };
         let function = LandmarkFunction { prior, margin, known, learnt, mean: mode.weights, draws };
         Ok(LandmarkFit {
             function,

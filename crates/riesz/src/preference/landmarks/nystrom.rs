@@ -9,16 +9,16 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::simd::Isa;
-use crate::stop::check;
 use crate::table::Table;
 
 /// The share of a row's variance below which it is known by other landmarks.
-const KNOWN: f64 = 1e-8;
+const VARIANCE_TOLERANCE: f64 = 1e-8;
 
 /// A kernel that is known through landmarks.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(super) struct Nystrom {
 }
 
 /// Landmarks of the rows of a table.
-pub(super) struct Chosen {
+pub(super) struct LandmarkChoice {
     pub known: Nystrom,
     /// Those of the rows, rows × q.
     pub features: Matrix,
@@ -55,8 +55,8 @@ impl Nystrom {
         counts: &[f64],
         seed: u64,
         stop: &AtomicBool,
-    ) -> Result<Chosen> {
-        let (chosen, mut features, unknown) = pivoted(kernel, rows, most, seed, stop)?;
+    ) -> Result<LandmarkChoice> {
+        let (chosen, mut features, unknown) = randomly_pivoted_cholesky(kernel, rows, most, seed, stop)?;
         let q = chosen.len();
         let packed: Vec<f64> =
             chosen.iter().enumerate().flat_map(|(i, &at)| features.row(at)[..=i].to_vec()).collect();
@@ -75,7 +75,7 @@ impl Nystrom {
         let mut basis = rotation;
         lower.solve_upper_in_place(&mut basis);
         let known = Self { kernel: kernel.clone(), landmarks: rows.select_rows(&chosen), basis };
-        Ok(Chosen { known, features, interpolated: interpolated.transpose(), unknown })
+        Ok(LandmarkChoice { known, features, interpolated: interpolated.transpose(), unknown })
     }
 
     /// The features of rows with the landmarks' columns. Cost O(rows q²).
@@ -83,7 +83,7 @@ impl Nystrom {
     /// # Errors
     /// As [`Table::conform`].
     pub fn features(&self, rows: &Table) -> Result<Matrix> {
-        let rows = rows.conform(self.landmarks.columns())?;
+        let rows = rows.align_to(self.landmarks.columns())?;
         Ok(self.kernel.cross_gram(&rows, &self.landmarks).matmul(&self.basis))
     }
 }
@@ -94,7 +94,7 @@ fn overflow() -> Error {
 
 /// Landmarks by randomly pivoted Cholesky, the factor that they give of the kernel between all rows, and the
 /// share of variance that it leaves.
-fn pivoted(
+fn randomly_pivoted_cholesky(
     kernel: &Kernel,
     rows: &Table,
     most: usize,
@@ -111,8 +111,8 @@ fn pivoted(
     let (mut chosen, mut f) = (Vec::new(), Matrix::zeros(n, most));
     let (isa, mut buffer, mut column) = (Isa::detect(), Vec::new(), vec![0.0; n]);
     while chosen.len() < most {
-        check(stop)?;
-        let open = |i: &usize| left[*i] > KNOWN * own[*i];
+        check_cancelled(stop)?;
+        let open = |i: &usize| left[*i] > VARIANCE_TOLERANCE * own[*i];
         let total: f64 = (0..n).filter(open).map(|i| left[i]).sum();
         let mut rest = total * random.random::<f64>();
         let mut pick = None;

@@ -4,41 +4,41 @@ use super::*;
 
 /// A plan of conjugate gradients, with the survey that it is of.
 fn by_gradients(
-    all: &Rows,
+    all: &LabelledRows,
     kernel: &Kernel,
     (landmarks, ridge): (usize, f64),
     limit: usize,
     quick: bool,
-) -> (Plan, Survey) {
-    let choice = Choice { landmarks, folds: 1, centered: true, seed: 3 };
+) -> (FitPlan, DataSurvey) {
+    let choice = LandmarkChoice { landmarks, folds: 1, centered: true, seed: 3 };
     let survey = surveyed(all, limit);
     let model = Model::Gradients { ridge, survey: survey.digest(), sampled: limit, quick };
-    (Plan::new(&survey, kernel.clone(), model, choice).unwrap(), survey)
+    (FitPlan::new(&survey, kernel.clone(), model, choice).unwrap(), survey)
 }
 
 /// The solution, from passes over parts of the rows.
 fn descended(
-    plan: &Plan,
-    survey: &Survey,
-    all: &Rows,
+    plan: &FitPlan,
+    survey: &DataSurvey,
+    all: &LabelledRows,
     intercept: bool,
     tolerance: f64,
     parts: &[usize],
-) -> Fitting {
+) -> FitState {
     let job = Job { intercept, tolerance, ..Job::new(plan.landmarks.rows()) };
-    let mut fitting = Fitting::new(plan, &job, Beginning::Survey(survey)).unwrap();
-    while let Some(coefficients) = fitting.wants().cloned() {
-        let mut total = Pass::empty(plan, &coefficients);
+    let mut fitting = FitState::new(plan, &job, InitialInput::Survey(survey)).unwrap();
+    while let Some(coefficients) = fitting.next_coefficients().cloned() {
+        let mut total = DataPass::empty(plan, &coefficients);
         let mut from = 0;
         for (unit, part) in parts.iter().enumerate() {
             let own = some(all, &(from..from + part).collect::<Vec<_>>());
-            let bytes = Pass::of(plan, &coefficients, &own, unit as u64).unwrap().to_bytes();
-            total.merge(&Pass::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
+            let bytes = DataPass::of(plan, &coefficients, &own, unit as u64).unwrap().to_bytes();
+            total.merge(&DataPass::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
             from += part;
         }
-        fitting.take(&total).unwrap();
+        fitting.apply_pass(&total).unwrap();
     }
-    assert!(fitting.is_found());
+    assert!(fitting.has_model());
     fitting
 }
 
@@ -113,9 +113,9 @@ fn conjugate_gradients_keep_their_tolerance() {
     let mut huge = rows(300, 2, 1, false, 6);
     huge.y.data_mut().iter_mut().for_each(|y| *y *= 1e160);
     let (plan, survey) = by_gradients(&huge, &kernel, (30, 0.1), 90, true);
-    let mut fitting = Fitting::new(&plan, &Job::new(30), Beginning::Survey(&survey)).unwrap();
-    let pass = Pass::of(&plan, fitting.wants().unwrap(), &huge, 0).unwrap();
-    assert!(fitting.take(&pass).unwrap_err().to_string().contains("larger units"));
+    let mut fitting = FitState::new(&plan, &Job::new(30), InitialInput::Survey(&survey)).unwrap();
+    let pass = DataPass::of(&plan, fitting.next_coefficients().unwrap(), &huge, 0).unwrap();
+    assert!(fitting.apply_pass(&pass).unwrap_err().to_string().contains("larger units"));
 }
 
 /// In any parts and by any number of threads: the same coefficients; and what is not of the fit is refused.
@@ -131,15 +131,15 @@ fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
         assert_eq!(other.solution().unwrap().coefficients(), coefficients);
     }
     let other = surveyed(&all, 121);
-    assert!(Solution::of_sample(&plan, &other, true, 1e-4).unwrap_err().to_string().contains("survey"));
+    assert!(RidgeSolution::of_sample(&plan, &other, true, 1e-4).unwrap_err().to_string().contains("survey"));
     let job = Job::new(50);
-    assert!(Fitting::new(&plan, &job, Beginning::Nothing).is_err());
-    let mut fitting = Fitting::new(&plan, &job, Beginning::Survey(&survey)).unwrap();
+    assert!(FitState::new(&plan, &job, InitialInput::Nothing).is_err());
+    let mut fitting = FitState::new(&plan, &job, InitialInput::Survey(&survey)).unwrap();
     let few = some(&all, &(0..800).collect::<Vec<_>>());
-    let part = Pass::of(&plan, fitting.wants().unwrap(), &few, 0).unwrap();
-    assert!(fitting.take(&part).unwrap_err().to_string().contains("800 rows"));
+    let part = DataPass::of(&plan, fitting.next_coefficients().unwrap(), &few, 0).unwrap();
+    assert!(fitting.apply_pass(&part).unwrap_err().to_string().contains("800 rows"));
     let direct = planned(&all, &Kernel::gaussian(&[1.0; 3]), 50, 1);
-    assert!(Solution::of_sample(&direct, &survey, true, 1e-4).is_err());
+    assert!(RidgeSolution::of_sample(&direct, &survey, true, 1e-4).is_err());
 }
 
 proptest! {
@@ -188,8 +188,9 @@ fn solvers_are_chosen_by_size() {
     let Model::Gradients { ridge, .. } = chosen.model else { panic!("{:?}", chosen.model) };
     let direct = plan(Job { solver: Some(Solver::Direct), fixed_kernel: true, ..Job::new(40) });
     let sample = Statistics::of(&direct, &survey(&job).sample().unwrap(), 0).unwrap();
-    assert_eq!(Solution::new(&direct, sample, &job.penalties()).unwrap().ridge, ridge);
-    let found = fit_rows(all.clone(), kernel.clone(), &job, &Heed::default()).unwrap();
-    let fact = |name: &str| found.model.card.iter().find(|fact| fact.name == name).unwrap().value.to_string();
+    assert_eq!(RidgeSolution::new(&direct, sample, &job.penalties()).unwrap().ridge, ridge);
+    let found = fit_rows(all.clone(), kernel.clone(), &job, &FitControl::default()).unwrap();
+    let fact =
+        |name: &str| found.model.model_card.iter().find(|fact| fact.name == name).unwrap().value.to_string();
     assert_eq!(fact("solver"), "conjugate gradients");
 }

@@ -6,13 +6,13 @@ mod gradients;
 use proptest::prelude::*;
 
 use super::*;
-use crate::kernel::{Kernel, KernelExpression, Units};
+use crate::kernel::{ColumnScaling, Kernel, KernelExpression};
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
 use crate::table::Table;
-use crate::{Covariance, Expansion, Posterior};
+use crate::{KernelExpansion, Posterior, PosteriorCovariance};
 
-fn rows(n: usize, d: usize, t: usize, weighted: bool, seed: u64) -> Rows {
+fn rows(n: usize, d: usize, t: usize, weighted: bool, seed: u64) -> LabelledRows {
     let mut random = Random::seed_from_u64(seed);
     let x: Vec<Vec<f64>> = (0..n).map(|_| (0..d).map(|_| random.sample(StandardNormal)).collect()).collect();
     let mut y = Vec::new();
@@ -23,35 +23,41 @@ fn rows(n: usize, d: usize, t: usize, weighted: bool, seed: u64) -> Rows {
         }
     }
     let weights = weighted.then(|| (0..n).map(|_| 0.1 + 5.0 * random.random::<f64>()).collect());
-    Rows::new(Table::from_rows(&x).unwrap(), Matrix::from_row_major(n, t, y), weights).unwrap()
+    LabelledRows::new(Table::from_rows(&x).unwrap(), Matrix::from_row_major(n, t, y), weights).unwrap()
 }
 
 fn written(kernel: &str, x: &Table) -> Kernel {
-    KernelExpression::parse(kernel).unwrap().resolve(x, &Units::raw(x.width())).unwrap()
+    KernelExpression::parse(kernel).unwrap().resolve(x, &ColumnScaling::raw(x.width())).unwrap()
 }
 
-fn some(all: &Rows, which: &[usize]) -> Rows {
+fn some(all: &LabelledRows, which: &[usize]) -> LabelledRows {
     let weights = all.weights.as_ref().map(|w| which.iter().map(|&i| w[i]).collect());
-    Rows::new(all.x.select_rows(which), all.y.select_rows(which), weights).unwrap()
+    LabelledRows::new(all.x.select_rows(which), all.y.select_rows(which), weights).unwrap()
 }
 
-fn surveyed(all: &Rows, limit: usize) -> Survey {
-    let mut survey = Survey::new(all.x.columns(), all.y.cols(), all.weights.is_some(), limit, 7);
+fn surveyed(all: &LabelledRows, limit: usize) -> DataSurvey {
+    let mut survey = DataSurvey::new(all.x.columns(), all.y.cols(), all.weights.is_some(), limit, 7);
     survey.add(all).unwrap();
     survey
 }
 
-fn planned(all: &Rows, kernel: &Kernel, landmarks: usize, folds: usize) -> Plan {
-    let choice = Choice { landmarks, folds, centered: true, seed: 3 };
-    Plan::new(&surveyed(all, choice.candidates()), kernel.clone(), Model::Ridge, choice).unwrap()
+fn planned(all: &LabelledRows, kernel: &Kernel, landmarks: usize, folds: usize) -> FitPlan {
+    let choice = LandmarkChoice { landmarks, folds, centered: true, seed: 3 };
+    FitPlan::new(&surveyed(all, choice.candidates()), kernel.clone(), Model::Ridge, choice).unwrap()
 }
 
-fn fitted(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usize) -> Solution {
+fn fitted(
+    plan: &FitPlan,
+    all: &LabelledRows,
+    ridge: f64,
+    intercept: bool,
+    corrections: usize,
+) -> RidgeSolution {
     let statistics = Statistics::of(plan, all, 0).unwrap();
     let mut solution =
-        Solution::new(plan, statistics, &Penalties { ridges: vec![ridge], intercept }).unwrap();
+        RidgeSolution::new(plan, statistics, &RidgeSpec { ridges: vec![ridge], intercept }).unwrap();
     for _ in 0..corrections {
-        let mut residual = Residual::empty(plan, solution.coefficients());
+        let mut residual = ResidualPass::empty(plan, solution.coefficients());
         residual.add(plan, solution.coefficients(), all).unwrap();
         solution.correct(&residual).unwrap();
     }
@@ -59,7 +65,7 @@ fn fitted(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, corrections: usi
 }
 
 /// The exact fit with the landmarks, by least squares in double-double arithmetic: predictions at `at`.
-fn exact(plan: &Plan, all: &Rows, ridge: f64, intercept: bool, at: &Table) -> Vec<Vec<f64>> {
+fn exact(plan: &FitPlan, all: &LabelledRows, ridge: f64, intercept: bool, at: &Table) -> Vec<Vec<f64>> {
     use twofloat::TwoFloat as Two;
     let (m, t) = (plan.landmarks.rows(), all.y.cols());
     let p = m + usize::from(intercept);
@@ -129,7 +135,7 @@ fn fits_are_those_of_exact_arithmetic() {
         let plan = planned(&all, &kernel, 60, 1);
         let new = rows(40, 3, 2, weighted, 99).x;
         let truth = exact(&plan, &all, ridge, intercept, &new);
-        let off = |solution: &Solution| -> Vec<f64> {
+        let off = |solution: &RidgeSolution| -> Vec<f64> {
             let said = solution.model().unwrap().predict(&new).unwrap();
             (0..80).map(|k| (said.data()[k] - truth[k / 2][k % 2]).abs()).collect()
         };
@@ -156,9 +162,9 @@ fn fits_are_those_of_exact_arithmetic() {
 fn statistics_are_the_same_however_the_work_is_divided() {
     let all = rows(5000, 4, 2, true, 5);
     let kernel = Kernel::gaussian(&[1.5; 4]);
-    let choice = Choice { landmarks: 30, folds: 3, centered: true, seed: 3 };
+    let choice = LandmarkChoice { landmarks: 30, folds: 3, centered: true, seed: 3 };
     let make = |order: &[usize], parts: &[usize], chunk: usize| {
-        let mut survey = Survey::new(all.x.columns(), 2, true, 300, 7);
+        let mut survey = DataSurvey::new(all.x.columns(), 2, true, 300, 7);
         let mut pieces = Vec::new();
         let mut from = 0;
         for part in parts {
@@ -166,11 +172,11 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             from += part;
         }
         for piece in pieces.iter().rev() {
-            let mut own = Survey::new(all.x.columns(), 2, true, 300, 7);
+            let mut own = DataSurvey::new(all.x.columns(), 2, true, 300, 7);
             own.add(piece).unwrap();
             survey.merge(own).unwrap();
         }
-        let plan = Plan::new(&survey, kernel.clone(), Model::Ridge, choice).unwrap();
+        let plan = FitPlan::new(&survey, kernel.clone(), Model::Ridge, choice).unwrap();
         let mut total = Statistics::empty(&plan);
         for (unit, piece) in pieces.iter().enumerate() {
             let mut accumulator = Accumulator::new(&plan);
@@ -183,14 +189,17 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             total.merge(&Statistics::from_bytes(&plan, &own.to_bytes()).unwrap()).unwrap();
         }
         let solution =
-            Solution::new(&plan, total.clone(), &Penalties { ridges: vec![0.1], intercept: true }).unwrap();
+            RidgeSolution::new(&plan, total.clone(), &RidgeSpec { ridges: vec![0.1], intercept: true })
+                .unwrap();
         let coefficients = solution.coefficients().clone();
-        let mut residual = Residual::empty(&plan, &coefficients);
+        let mut residual = ResidualPass::empty(&plan, &coefficients);
         for (unit, piece) in pieces.iter().enumerate() {
-            let mut own = Residual::empty(&plan, &coefficients);
+            let mut own = ResidualPass::empty(&plan, &coefficients);
             own.add(&plan, &coefficients, piece).unwrap();
             let own = own.of_unit(unit as u64);
-            residual.merge(&Residual::from_bytes(&plan, &coefficients, &own.to_bytes()).unwrap()).unwrap();
+            residual
+                .merge(&ResidualPass::from_bytes(&plan, &coefficients, &own.to_bytes()).unwrap())
+                .unwrap();
         }
         (plan.to_bytes(), total.folds_bytes(), coefficients, residual.sums_bytes())
     };
@@ -239,7 +248,7 @@ fn folds_are_held_out() {
     let statistics = Statistics::of(&plan, &all, 0).unwrap();
     let ridges = vec![10.0, 0.1, 1e-3];
     let chosen =
-        Solution::new(&plan, statistics.clone(), &Penalties { ridges: ridges.clone(), intercept: true })
+        RidgeSolution::new(&plan, statistics.clone(), &RidgeSpec { ridges: ridges.clone(), intercept: true })
             .unwrap();
     let labels = plan.folds_of(&all);
     assert!((0..4).all(|k| labels.iter().filter(|l| **l == k).count() > 100));
@@ -292,26 +301,27 @@ fn rows_outside_the_plan_are_refused() {
     let all = rows(300, 2, 1, false, 31);
     let kernel = KernelExpression::parse("linear + rbf")
         .unwrap()
-        .resolve(&all.x, &Units::standardised(&all.x))
+        .resolve(&all.x, &ColumnScaling::standardised(&all.x))
         .unwrap();
-    let choice = Choice { landmarks: 20, folds: 1, centered: true, seed: 0 };
+    let choice = LandmarkChoice { landmarks: 20, folds: 1, centered: true, seed: 0 };
     let mut survey = surveyed(&all, 300);
     assert!(
-        Plan::new(&survey, kernel.clone(), Model::Ridge, choice)
+        FitPlan::new(&survey, kernel.clone(), Model::Ridge, choice)
             .unwrap_err()
             .to_string()
             .contains("look at all of them")
     );
     survey.add_kernel(&kernel, &all.x);
-    let plan = Plan::new(&survey, kernel, Model::Ridge, choice).unwrap();
+    let plan = FitPlan::new(&survey, kernel, Model::Ridge, choice).unwrap();
     assert!(Statistics::of(&plan, &all, 0).is_ok());
     let far = |x: f64, y: f64| {
-        Rows::new(Table::from_rows(&[[x, 0.0]]).unwrap(), Matrix::column_vector(vec![y]), None).unwrap()
+        LabelledRows::new(Table::from_rows(&[[x, 0.0]]).unwrap(), Matrix::column_vector(vec![y]), None)
+            .unwrap()
     };
     for bad in [far(1e6, 0.0), far(0.0, 1e9)] {
         assert!(Statistics::of(&plan, &bad, 0).unwrap_err().to_string().contains("outside the range"));
     }
-    let weighted = Rows { weights: Some(vec![1.0]), ..far(0.0, 0.0) };
+    let weighted = LabelledRows { weights: Some(vec![1.0]), ..far(0.0, 0.0) };
     assert!(Statistics::of(&plan, &weighted, 0).is_err());
 }
 
@@ -331,13 +341,15 @@ fn files_are_checked() {
     }
     let other = planned(&all, &Kernel::gaussian(&[1.0, 2.0]), 10, 1);
     assert!(Statistics::from_bytes(&other, &bytes).unwrap_err().to_string().contains("another plan"));
-    assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap(), plan);
-    assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap().digest(), plan.digest());
+    assert_eq!(FitPlan::from_bytes(&plan.to_bytes()).unwrap(), plan);
+    assert_eq!(FitPlan::from_bytes(&plan.to_bytes()).unwrap().digest(), plan.digest());
     for bad in ["{}", "x", ""] {
-        assert!(Plan::from_bytes(bad.as_bytes()).is_err() && Survey::from_bytes(bad.as_bytes()).is_err());
+        assert!(
+            FitPlan::from_bytes(bad.as_bytes()).is_err() && DataSurvey::from_bytes(bad.as_bytes()).is_err()
+        );
     }
     let survey = surveyed(&rows(200, 2, 2, true, 42), 70);
-    assert_eq!(Survey::from_bytes(&survey.to_bytes()).unwrap(), survey);
+    assert_eq!(DataSurvey::from_bytes(&survey.to_bytes()).unwrap(), survey);
 }
 
 proptest! {
@@ -350,7 +362,7 @@ proptest! {
         let plan = planned(&all, &Kernel::gaussian(&vec![length; d]), m, 1);
         let mut solution = fitted(&plan, &all, ridge, intercept, corrections);
         if uniform {
-            let mut residual = Residual::empty(&plan, solution.coefficients());
+            let mut residual = ResidualPass::empty(&plan, solution.coefficients());
             residual.add(&plan, solution.coefficients(), &all).unwrap();
             solution.prove(&residual).unwrap();
         }
@@ -402,7 +414,7 @@ fn statistics_are_sums_of_rounded_kernels() {
 }
 
 /// A plan that tells two classes apart.
-fn of_classes(mut plan: Plan, by: Latent) -> Plan {
+fn of_classes(mut plan: FitPlan, by: LatentFunction) -> FitPlan {
     plan.model = Model::Classes { names: vec!["no".into(), "yes".into()], by, start: Vec::new() };
     plan
 }
@@ -427,8 +439,8 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
         corrections: 0,
         ..Job::new(landmarks)
     };
-    let found = |landmarks: usize, all: Rows| {
-        let fitted = fit_rows(all, kernel.clone(), &job(landmarks), &Heed::default()).unwrap();
+    let found = |landmarks: usize, all: LabelledRows| {
+        let fitted = fit_rows(all, kernel.clone(), &job(landmarks), &FitControl::default()).unwrap();
         let covariance = fitted.covariance.clone().unwrap();
         let variance = Posterior::new(&fitted.model, &covariance).unwrap().variance(&new).unwrap();
         (fitted.model.predict(&new).unwrap(), variance, fitted.log_marginal_likelihood.unwrap(), fitted.model)
@@ -441,10 +453,10 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     near(&mean, &dense.model.predict(&new).unwrap(), 1e-5);
     near(&variance, &truth, 1e-4);
     assert!((evidence - dense.log_marginal_likelihood).abs() < 1e-4, "{evidence}");
-    let probability = |model: &Expansion, covariance: &Covariance| {
+    let probability = |model: &KernelExpansion, covariance: &PosteriorCovariance| {
         crate::Prediction::of(model, Some(covariance), &new).unwrap().probabilities.unwrap()
     };
-    let fitted = fit_rows(all.clone(), kernel.clone(), &job(150), &Heed::default()).unwrap();
+    let fitted = fit_rows(all.clone(), kernel.clone(), &job(150), &FitControl::default()).unwrap();
     near(
         &probability(&model, &fitted.covariance.unwrap()),
         &probability(&dense.model, &dense.covariance),
@@ -454,7 +466,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     let (again, _, _, _) = found(40, some(&all, &(0..150).rev().collect::<Vec<_>>()));
     assert_eq!(few, again);
     // Of 40 landmarks: where slopes are nothing, by the curvature there.
-    let (k, gram) = (kernel.cross_gram(&model.points, &all.x), kernel.gram(&model.points));
+    let (k, gram) = (kernel.cross_gram(&model.support_points, &all.x), kernel.gram(&model.support_points));
     let (f, theta) = (model.predict(&all.x).unwrap().column(0), model.coef.column(0));
     let p: Vec<f64> = f.iter().map(|f| 1.0 / (1.0 + (-f).exp())).collect();
     let error: Vec<f64> = p.iter().zip(all.y.data()).map(|(p, y)| y - p).collect();
@@ -468,7 +480,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     matrix.data_mut().iter_mut().zip(gram.data()).for_each(|(v, k)| *v += k);
     let pull = crate::linalg::dot(&theta, &gram.matvec(&theta));
     let factors = [gram, matrix].map(|matrix| Cholesky::new(matrix, "matrix").unwrap());
-    let at = kernel.cross_gram(&model.points, &new);
+    let at = kernel.cross_gram(&model.support_points, &new);
     let variances = (0..40).map(|i| {
         let k = at.column(i);
         let [prior, known] = [0, 1].map(|which| crate::linalg::dot(&k, &factors[which].solve_vector(&k)));
@@ -481,7 +493,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     assert!((evidence - (likelihood - 0.5 * pull - 0.5 * volume)).abs() < 1e-4, "{evidence}");
     let alone = some(&all, &(0..150).filter(|&i| labels[i] == 1).collect::<Vec<_>>());
     let tuned = Job { fixed_kernel: false, ..job(20) };
-    let said = fit_rows(alone, kernel.clone(), &tuned, &Heed::default()).unwrap_err().to_string();
+    let said = fit_rows(alone, kernel.clone(), &tuned, &FitControl::default()).unwrap_err().to_string();
     assert!(said.contains("'yes' in all of the"), "{said}");
 }
 
@@ -498,24 +510,24 @@ fn logistic_regression_finds_its_optimum() {
             .for_each(|(i, y)| *y = f64::from(u8::from(*y > 0.0 || i % 9 == 0)));
         let kernel = written("laplacian(lengthscale=1.5)", &all.x);
         let classes = ["no".to_string(), "yes".to_string()];
-        let found = |plan: &Plan, all: &Rows, parts: &[usize]| {
-            let mut newton = Newton::new(plan, intercept).unwrap();
+        let found = |plan: &FitPlan, all: &LabelledRows, parts: &[usize]| {
+            let mut newton = StreamingNewton::new(plan, intercept).unwrap();
             while !newton.converged {
                 let coefficients = newton.coefficients.clone();
-                let mut total = Slope::empty(plan, &coefficients);
+                let mut total = LogisticGradient::empty(plan, &coefficients);
                 let mut from = 0;
                 for (unit, part) in parts.iter().enumerate() {
-                    let mut own = Sloping::new(plan, &coefficients);
+                    let mut own = LogisticGradientBuilder::new(plan, &coefficients);
                     own.add(&some(all, &(from..from + part).collect::<Vec<_>>())).unwrap();
                     let bytes = own.finish(unit as u64).to_bytes();
-                    total.merge(&Slope::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
+                    total.merge(&LogisticGradient::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
                     from += part;
                 }
                 newton.step(&total).unwrap();
             }
             newton
         };
-        let plan = of_classes(planned(&all, &kernel, 60, 1), Latent::Penalised(0.2));
+        let plan = of_classes(planned(&all, &kernel, 60, 1), LatentFunction::Penalised(0.2));
         assert_eq!(plan.landmarks.rows(), 60);
         let newton = found(&plan, &all, &[60]);
         assert!(newton.passes < 15, "{}", newton.passes);
@@ -530,7 +542,7 @@ fn logistic_regression_finds_its_optimum() {
             "{weighted} {intercept}"
         );
         // With fewer landmarks the objective is least: it grows in every direction.
-        let few = of_classes(planned(&all, &kernel, 10, 1), Latent::Penalised(0.2));
+        let few = of_classes(planned(&all, &kernel, 10, 1), LatentFunction::Penalised(0.2));
         let end = found(&few, &all, &[30, 30]);
         let objective = |theta: &Matrix| {
             let k = few.kernel.cross_gram(&all.x, &few.landmarks);
@@ -568,21 +580,21 @@ fn a_start_from_the_sample_ends_where_any_does() {
         let kind = Kind::Classes { names: names.to_vec(), by };
         let intercept = ridge.is_some();
         let job = Job { kind, ridge, intercept, fixed_kernel: true, ..Job::new(20) };
-        let planned = |all: &Rows| {
+        let planned = |all: &LabelledRows| {
             let mut survey = job.survey(all.x.columns(), 1, weighted);
             survey.add(all).unwrap();
             let tuned = job.tuned(&survey, written("2*rbf(lengthscale=1.5)", &all.x)).unwrap();
             job.plan(&survey, tuned).unwrap()
         };
-        let started = |plan: &Plan| match &plan.model {
+        let started = |plan: &FitPlan| match &plan.model {
             Model::Classes { start, .. } => start.clone(),
             other => panic!("{other:?}"),
         };
-        let found = |plan: &Plan| {
-            let (mut newton, mut grams) = (Newton::new(plan, intercept).unwrap(), 0);
+        let found = |plan: &FitPlan| {
+            let (mut newton, mut grams) = (StreamingNewton::new(plan, intercept).unwrap(), 0);
             while !newton.converged {
                 let coefficients = newton.coefficients.clone();
-                let mut own = Sloping::new(plan, &coefficients);
+                let mut own = LogisticGradientBuilder::new(plan, &coefficients);
                 own.add(&all).unwrap();
                 newton.step(&own.finish(0)).unwrap();
                 grams += usize::from(coefficients.curvature);
@@ -613,11 +625,12 @@ fn separable_classes_converge() {
     for i in 0..200 {
         all.y.data_mut()[i] = f64::from(u8::from(all.x.get(i, 0) > 0.0));
     }
-    let plan = of_classes(planned(&all, &Kernel::gaussian(&[2.0, 2.0]), 30, 1), Latent::Penalised(1e-6));
-    let mut newton = Newton::new(&plan, true).unwrap();
+    let plan =
+        of_classes(planned(&all, &Kernel::gaussian(&[2.0, 2.0]), 30, 1), LatentFunction::Penalised(1e-6));
+    let mut newton = StreamingNewton::new(&plan, true).unwrap();
     while !newton.converged {
         let coefficients = newton.coefficients.clone();
-        let mut own = Sloping::new(&plan, &coefficients);
+        let mut own = LogisticGradientBuilder::new(&plan, &coefficients);
         own.add(&all).unwrap();
         newton.step(&own.finish(0)).unwrap();
     }
@@ -627,7 +640,9 @@ fn separable_classes_converge() {
     let mut bad = all.clone();
     bad.y.data_mut()[3] = 0.5;
     let coefficients = newton.coefficients.clone();
-    assert!(Sloping::new(&plan, &coefficients).add(&bad).unwrap_err().to_string().contains("0.5"));
+    assert!(
+        LogisticGradientBuilder::new(&plan, &coefficients).add(&bad).unwrap_err().to_string().contains("0.5")
+    );
 }
 
 /// The process of all rows is that of the same kernel, points and noise in memory, and kernel and noise come
@@ -635,27 +650,31 @@ fn separable_classes_converge() {
 #[test]
 fn processes_are_those_of_their_points() {
     let all = rows(1500, 2, 1, false, 81);
-    let learning =
-        Learning { noise: 0.1, tune: crate::fit::Tune::KernelAndNoise, normalize_y: true, restarts: 0 };
+    let learning = GpTuning {
+        noise: 0.1,
+        tune: crate::fit::TunedParameters::KernelAndNoise,
+        normalize_y: true,
+        restarts: 0,
+    };
     let job = Job { kind: Kind::Process(learning), ..Job::new(60) };
-    let found = fit_rows(all.clone(), Kernel::gaussian(&[1.0, 1.0]), &job, &Heed::default()).unwrap();
+    let found = fit_rows(all.clone(), Kernel::gaussian(&[1.0, 1.0]), &job, &FitControl::default()).unwrap();
     let (model, noise) = (&found.model, found.noise.unwrap());
     // Two columns, and a smooth kernel: fewer than 60 explain all of it.
-    let m = model.points.rows();
+    let m = model.support_points.rows();
     assert!((10..=60).contains(&m));
     assert!((noise - 0.09).abs() < 0.03, "{noise}");
     let n = all.len();
-    let k = model.kernel.cross_gram(&all.x, &model.points);
+    let k = model.kernel.cross_gram(&all.x, &model.support_points);
     let y: Vec<f64> = all.y.data().iter().map(|y| y - model.intercept[0]).collect();
     let mut sums = crate::fit::KernelSums::zeros(m, 1);
-    sums.gram = k.inner();
+    sums.gram = k.gram_of_columns();
     sums.targets = Matrix::column_vector((0..m).map(|j| (0..n).map(|i| k[(i, j)] * y[i]).sum()).collect());
     sums.squares = crate::linalg::dot(&y, &y);
     sums.prior = model.kernel.diagonal(&all.x).iter().sum();
     sums.rows = n;
     // Rough kernels take more jitter, which makes a process less sure where its points say all but nothing.
-    sums.rounding = 0.5_f64.powi(22) * 2.0_f64.powi(model.kernel.largest().unwrap().log2().ceil() as i32);
-    let truth = sums.posterior(&model.kernel, &model.points, noise).unwrap();
+    sums.rounding = 0.5_f64.powi(22) * 2.0_f64.powi(model.kernel.max_value().unwrap().log2().ceil() as i32);
+    let truth = sums.posterior(&model.kernel, &model.support_points, noise).unwrap();
     let new = rows(30, 2, 1, false, 82).x;
     let mut other = model.clone();
     other.coef = truth.coef;
@@ -663,7 +682,7 @@ fn processes_are_those_of_their_points() {
     let off = said.data().iter().zip(told.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(off < 0.01 * noise.sqrt(), "{off}");
     let covariance = found.covariance.unwrap();
-    let sd = |c: &crate::Covariance| crate::Posterior::new(model, c).unwrap().sd(&new).unwrap();
+    let sd = |c: &crate::PosteriorCovariance| crate::Posterior::new(model, c).unwrap().sd(&new).unwrap();
     let (own, dense) = (sd(&covariance), sd(&truth.covariance));
     assert!(own.data().iter().zip(dense.data()).all(|(a, b)| (a - b).abs() < 0.03 * b));
     let bound = found.log_marginal_likelihood.unwrap();
@@ -671,15 +690,15 @@ fn processes_are_those_of_their_points() {
 }
 
 /// As many passes as have something to do, and the largest bound at a landmark after each.
-fn passes(plan: &Plan, all: &Rows, ridge: f64) -> (Solution, Vec<f64>) {
+fn passes(plan: &FitPlan, all: &LabelledRows, ridge: f64) -> (RidgeSolution, Vec<f64>) {
     let statistics = Statistics::of(plan, all, 0).unwrap();
-    let penalties = Penalties { ridges: vec![ridge], intercept: true };
-    let mut solution = Solution::new(plan, statistics, &penalties).unwrap();
+    let penalties = RidgeSpec { ridges: vec![ridge], intercept: true };
+    let mut solution = RidgeSolution::new(plan, statistics, &penalties).unwrap();
     let mut bounds = Vec::new();
     while solution.wants_pass(1, bounds.len()) {
-        let mut residual = Residual::empty(plan, solution.coefficients());
+        let mut residual = ResidualPass::empty(plan, solution.coefficients());
         residual.add(plan, solution.coefficients(), all).unwrap();
-        solution.take(&residual, 1, bounds.len()).unwrap();
+        solution.apply_residual(&residual, 1, bounds.len()).unwrap();
         let own = solution.bounds(&plan.landmarks).unwrap();
         bounds.push(own.map_or(f64::INFINITY, |own| own.data().iter().copied().fold(0.0, f64::max)));
     }
@@ -706,7 +725,7 @@ fn passes_are_made_while_they_have_something_to_do() {
     }
     assert!([(1, false), (2, false), (2, true)].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
     let flat = Matrix::from_row_major(900, 1, vec![3.0; 900]);
-    let flat = Rows::new(all.x.clone(), flat, None).unwrap();
+    let flat = LabelledRows::new(all.x.clone(), flat, None).unwrap();
     let plan = planned(&flat, &Kernel::gaussian(&[0.8; 2]), 60, 1);
     assert_eq!(passes(&plan, &flat, 1e-3).1.len(), 1);
 }
@@ -716,10 +735,10 @@ fn passes_are_made_while_they_have_something_to_do() {
 fn nothing_is_missing_where_landmarks_explain_the_kernel() {
     let all = rows(600, 3, 1, false, 22);
     for kernel in ["linear()", "polynomial(degree=2)"] {
-        let choice = Choice { landmarks: 100, folds: 1, centered: true, seed: 3 };
+        let choice = LandmarkChoice { landmarks: 100, folds: 1, centered: true, seed: 3 };
         let (mut survey, kernel) = (surveyed(&all, choice.candidates()), written(kernel, &all.x));
         survey.add_kernel(&kernel, &all.x);
-        let plan = Plan::new(&survey, kernel, Model::Ridge, choice).unwrap();
+        let plan = FitPlan::new(&survey, kernel, Model::Ridge, choice).unwrap();
         assert!(plan.landmarks.rows() < 20);
         let solution = fitted(&plan, &all, 0.1, true, 0);
         if let Some(missing) = solution.missing() {

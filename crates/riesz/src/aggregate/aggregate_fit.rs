@@ -1,0 +1,179 @@
+//! What can be asked of a fitted process besides predictions: whether it adds up, what each target decided,
+//! and what it would have said of targets that it had not seen.
+
+use super::observation_operator::ObservationOperator;
+use crate::error::{Error, Result};
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::posterior::{Posterior, PosteriorCovariance, cross_covariance_of_sums};
+use crate::table::Table;
+
+/// A fitted process.
+#[derive(Debug, Clone)]
+pub struct AggregateFit {
+    /// The posterior mean of f, over all rows. Its intercept is the prior mean.
+    pub model: KernelExpansion,
+    /// What is besides the mean. A prior mean that was learnt counts as known.
+    pub covariance: PosteriorCovariance,
+    /// How targets are made of bags.
+    pub operator: ObservationOperator,
+    /// `log p(z)`, at the best prior mean if it is learnt; given that ties hold, if there are some.
+    pub log_marginal_likelihood: f64,
+    /// By how much the variances were multiplied for units of the targets.
+    pub variance: f64,
+    /// What had to be added to the variances of targets.
+    pub jitter: f64,
+    pub(super) bag_posterior: Sparse,
+    pub(super) targets: Vec<f64>,
+    /// U.
+    pub(super) gram: Matrix,
+    /// The factor of V.
+    pub(super) factor: Cholesky,
+    /// a.
+    pub(super) weights: Vec<f64>,
+    /// What bags and targets make of a constant 1.
+    pub(super) of_bags: Vec<f64>,
+    pub(super) constants: Vec<f64>,
+    pub(super) mean_was_estimated: bool,
+}
+
+/// What the other targets say of each. One number a target each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeaveOneOut {
+    /// The targets.
+    pub targets: Vec<f64>,
+    /// What is expected of them.
+    pub mean: Vec<f64>,
+    /// The variance of that, noise included.
+    pub variance: Vec<f64>,
+    /// By how many standard deviations they are off; of counts, of which one is as probable as many, the
+    /// normal score of the middle of its part of the distribution.
+    pub scores: Vec<f64>,
+    /// The logarithms of their densities, or probabilities.
+    pub log_density: Vec<f64>,
+}
+
+impl AggregateFit {
+    /// The posterior of f.
+    pub fn posterior(&self) -> Posterior<'_> {
+        Posterior::of(&self.model, &self.covariance)
+    }
+
+    /// What the process makes of the targets, `Aᵀ E f(X)`. The targets are this and `C a`: what does not add
+    /// up is taken for noise.
+    pub fn fitted(&self) -> Vec<f64> {
+        let of_bags = Matrix::column_vector(self.bag_posterior().0);
+        let mut all = self.operator.transpose_times(&of_bags).column(0);
+        if let Some(own) = &self.operator.regression {
+            own.fitted(self.model.intercept[0], self.variance, &self.weights, &mut all);
+        }
+        all.split_off(self.operator.tie_count())
+    }
+
+    /// The weights a of the targets: their differences from the prior mean, by the inverse of their
+    /// covariance.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights[self.operator.tie_count()..]
+    }
+
+    /// What targets make of a constant 1.
+    pub fn constants(&self) -> &[f64] {
+        &self.constants[self.operator.tie_count()..]
+    }
+
+    /// Mean and covariance (J × J) of the bags' aggregates under the posterior, noise not included. Cost J²M.
+    pub fn bag_posterior(&self) -> (Vec<f64>, Matrix) {
+        let weights = self.operator.times(&Matrix::column_vector(self.weights.clone()));
+        let mean = self.model.intercept[0];
+        let of_bags = self.gram.matvec(weights.data());
+        let means = of_bags.iter().zip(&self.of_bags).map(|(v, c)| v + mean * c).collect();
+        let mut half = self.operator.transpose_times(&self.gram);
+        self.factor.solve_lower_in_place(&mut half);
+        let taken = half.transpose().matmul(&half);
+        let mut covariance = self.gram.clone();
+        covariance.data_mut().iter_mut().zip(taken.data()).for_each(|(c, t)| *c -= t);
+        (means, covariance)
+    }
+
+    /// The share H of each target in the predictions at rows, rows × targets:
+    /// `E f(x) = m + Σ_t H_t(x) (z_t - m (Aᵀ1)_t)`. It is also by how much the prediction moves when a target
+    /// is revised by one (with this prior mean). Cost N kernels, JM and M² a row.
+    ///
+    /// # Errors
+    /// As [`Table::align_to`].
+    pub fn target_leverage(&self, x: &Table) -> Result<Matrix> {
+        let x = x.align_to(self.model.columns())?;
+        let with_bags =
+            cross_covariance_of_sums(&self.model.kernel, &x, &self.model.support_points, &self.bag_posterior);
+        let with_targets = self.operator.transpose_times(&with_bags.transpose());
+        Ok(self.solve_and_transpose(with_targets))
+    }
+
+    /// `B V⁻¹`, bags × targets: by how much the weight of a bag moves with each target (with this prior
+    /// mean). [`target_leverage`](Self::target_leverage) are sums of these over bags. Cost JM².
+    pub fn weight_sensitivities(&self) -> Matrix {
+        self.solve_and_transpose(self.operator.matrix().transpose())
+    }
+
+    /// `V⁻¹` times these, one a column, of which each becomes a row; those of ties, which are always 0, are
+    /// left out.
+    fn solve_and_transpose(&self, all: Matrix) -> Matrix {
+        let solved = self.factor.solve(all);
+        let kept = solved.data()[self.operator.tie_count() * solved.cols()..].to_vec();
+        Matrix::from_row_major(self.targets.len(), solved.cols(), kept).transpose()
+    }
+
+    /// What all other targets say of each, by the same parameters: `z_t - a_t/[V⁻¹]_tt`, with variance
+    /// `1/[V⁻¹]_tt`. A prior mean that was learnt is learnt again without the target, and its uncertainty
+    /// counts (Dubrule 1983). It ranks kernels; mediators it does not rank by what single rows are like.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] for a single target.
+    pub fn left_out(&self) -> Result<LeaveOneOut> {
+        let (mut inverse, ties, m) = (self.factor.inverse(), self.operator.tie_count(), self.targets.len());
+        if m < 2 {
+            return Err(Error::TooFew { what: "the list of targets".into(), needed: 2, unit: "targets are" });
+        }
+        if self.mean_was_estimated {
+            let solved = self.factor.solve_vector(&self.constants);
+            let information = dot(&solved, &self.constants);
+            for i in (0..solved.len()).filter(|_| information > 0.0) {
+                let own = solved[i] / information;
+                inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= own * s);
+            }
+        }
+        let (own, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());
+        let mean = (0..m).map(|t| self.targets[t] - weights[t] / own(t)).collect();
+        Ok(LeaveOneOut::normal(self.targets.clone(), mean, (0..m).map(|t| 1.0 / own(t)).collect()))
+    }
+}
+
+impl LeaveOneOut {
+    /// Of targets that are normal given the others.
+    pub(super) fn normal(targets: Vec<f64>, mean: Vec<f64>, variance: Vec<f64>) -> Self {
+        let each = targets.iter().zip(&mean).zip(&variance);
+        let scores: Vec<f64> = each.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect();
+        let log = |(score, variance): (&f64, &f64)| {
+            -0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
+        };
+        let log_density = scores.iter().zip(&variance).map(log).collect();
+        Self { targets, mean, variance, scores, log_density }
+    }
+
+    /// The root of the mean squared error.
+    pub fn rmse(&self) -> f64 {
+        let squares = self.targets.iter().zip(&self.mean).map(|(z, mean)| (z - mean).powi(2));
+        (squares.sum::<f64>() / self.targets.len() as f64).sqrt()
+    }
+
+    /// The share of targets within so many standard deviations.
+    pub fn coverage(&self, sds: f64) -> f64 {
+        let inside = self.scores.iter().filter(|score| score.abs() <= sds).count();
+        inside as f64 / self.targets.len() as f64
+    }
+
+    /// The mean of minus the logarithm of the density of each target given the others.
+    pub fn nlpd(&self) -> f64 {
+        -self.log_density.iter().sum::<f64>() / self.targets.len() as f64
+    }
+}

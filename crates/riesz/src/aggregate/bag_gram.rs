@@ -1,0 +1,279 @@
+//! Sums of kernels over pairs of bags, tile by tile: `U = PᵀK(X, X)P` and its slopes, without the matrix
+//! between rows.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use crate::control::check_cancelled;
+use crate::error::Result;
+use crate::kernel::{Columns, GradientScratch, Kernel};
+use crate::linalg::{Matrix, Sparse};
+use crate::random::{Random, RngExt};
+use crate::simd::Isa;
+use crate::table::Table;
+
+/// Rows of one bag that a thread works on at a time.
+const BLOCK: usize = 64;
+
+/// Rows that these meet at a time: some numbers for each stay in the first-level cache.
+const ROWS_AT_ONCE: usize = 512;
+
+/// Slopes of U are kept from its values on if they, with the parts that they are summed up from, are no more
+/// numbers than that (128 MB), and else made anew.
+const KEPT: usize = 1 << 24;
+
+/// The rows in the order of their bags, once for each bag that they are in, with their weights there.
+pub(super) struct BagRows {
+    pub table: Table,
+    pub weights: Vec<f64>,
+    /// By bag where its rows begin, and where the last one's end.
+    starts: Vec<usize>,
+    /// The bag of each.
+    bag: Vec<usize>,
+}
+
+/// What some rows of one bag make with some of this and later bags.
+struct GramTile<'t> {
+    /// The bag of the first.
+    bag: usize,
+    /// The bags of the second.
+    bags: &'t [usize],
+    /// By what pairs count: the weight of the second, twice where the pair stands for its mirror image too,
+    /// both of one bag.
+    counts: &'t [f64],
+    /// Of each second the sum over the first by their weights: of kernels, then of each slope.
+    totals: &'t [f64],
+}
+
+impl<'t> GramTile<'t> {
+    /// The totals of kernels, then of each slope.
+    fn totals(&self) -> std::slice::ChunksExact<'t, f64> {
+        self.totals.chunks_exact(self.counts.len())
+    }
+}
+
+/// What a thread keeps from tile to tile.
+struct TileScratch {
+    row: Vec<f64>,
+    counts: Vec<f64>,
+    totals: Vec<f64>,
+    scratch: GradientScratch,
+}
+
+impl BagRows {
+    /// By the matrix P of weights, rows of `x` × bags.
+    pub fn new(x: &Table, weights: &Sparse) -> Self {
+        let (starts, places, weights) = weights.raw_parts();
+        let bag = starts.windows(2).enumerate().flat_map(|(b, ends)| vec![b; ends[1] - ends[0]]).collect();
+        Self { table: x.select_rows(places), weights: weights.to_vec(), starts: starts.to_vec(), bag }
+    }
+
+    pub fn bags(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Where those of a bag are.
+    pub fn range(&self, bag: usize) -> Range<usize> {
+        self.starts[bag]..self.starts[bag + 1]
+    }
+
+    /// Those of some bags.
+    pub fn of_bags(&self, bags: &[usize]) -> Self {
+        let places: Vec<usize> = bags.iter().flat_map(|&b| self.range(b)).collect();
+        let ends = bags.iter().scan(0, |end, &b| {
+            *end += self.range(b).len();
+            Some(*end)
+        });
+        let numbered = bags.iter().enumerate();
+        Self {
+            table: self.table.select_rows(&places),
+            weights: places.iter().map(|&e| self.weights[e]).collect(),
+            starts: [0].into_iter().chain(ends).collect(),
+            bag: numbered.flat_map(|(at, &b)| std::iter::repeat_n(at, self.range(b).len())).collect(),
+        }
+    }
+
+    /// About so many, at least one a bag: independent draws by their weights, which count so that sums over a
+    /// bag are what they are of all, on average.
+    pub fn sample(&self, count: usize, random: &mut Random) -> Self {
+        let (mut places, mut weights, mut bag, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
+        for b in 0..self.bags() {
+            let own = self.range(b);
+            let ends = self.weights[own.clone()].iter().scan(0.0, |end, w| {
+                *end += w;
+                Some(*end)
+            });
+            let ends: Vec<f64> = ends.collect();
+            let all = ends.last().copied().unwrap_or(0.0);
+            let draws = (own.len() * count).div_ceil(self.weights.len());
+            for _ in 0..draws {
+                let at = all * random.random::<f64>();
+                places.push(own.start + ends.partition_point(|end| *end <= at).min(own.len() - 1));
+                weights.push(all / draws as f64);
+                bag.push(b);
+            }
+            starts.push(places.len());
+        }
+        Self { table: self.table.select_rows(&places), weights, starts, bag }
+    }
+
+    /// Hands out the upper triangle of pairs, with slopes by so many parameters, all or none, and gives for
+    /// each block of rows, in order, its bag and what `visit` made of its tiles. Which threads work on what
+    /// makes no difference.
+    fn for_each_tile<T: Send>(
+        &self,
+        (kernel, count): (&Kernel, usize),
+        stop: &AtomicBool,
+        start: impl Fn(usize) -> T + Sync,
+        for_each_tile: impl Fn(&mut T, &GramTile<'_>) + Sync,
+    ) -> Result<Vec<(usize, T)>> {
+        let isa = Isa::detect();
+        let blocks: Vec<(usize, Range<usize>)> = (0..self.bags())
+            .flat_map(|b| {
+                let Range { start, end } = self.range(b);
+                (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
+            })
+            .collect();
+        let memory = || TileScratch {
+            row: vec![0.0; self.table.width()],
+            counts: Vec::new(),
+            totals: Vec::new(),
+            scratch: GradientScratch::of(kernel),
+        };
+        let work = |memory: &mut TileScratch, (bag, first): (usize, Range<usize>)| {
+            check_cancelled(stop)?;
+            let TileScratch { row, counts, totals, scratch } = memory;
+            let (mut own, end) = (start(bag), self.range(bag).end);
+            for from in (first.start..self.weights.len()).step_by(ROWS_AT_ONCE) {
+                let second = from..self.weights.len().min(from + ROWS_AT_ONCE);
+                let columns = Columns::new(self.table.column_major(), self.table.rows(), from, second.len());
+                totals.clear();
+                totals.resize((1 + count) * second.len(), 0.0);
+                for e in first.clone() {
+                    self.table.copy_row(e, row);
+                    let out = (&mut totals[..], second.len());
+                    kernel.add_value_and_gradient(
+                        isa,
+                        columns,
+                        row,
+                        [self.weights[e]; 2],
+                        count > 0,
+                        scratch,
+                        out,
+                    );
+                }
+                let twice = |e: usize| if e >= first.end && e < end { 2.0 } else { 1.0 };
+                counts.clear();
+                counts.extend(second.clone().map(|e| twice(e) * self.weights[e]));
+                for_each_tile(&mut own, &GramTile { bag, bags: &self.bag[second], counts, totals });
+            }
+            Ok((bag, own))
+        };
+        blocks.into_par_iter().map_init(memory, work).collect()
+    }
+
+    /// U, bags × bags. Cost N²/2 kernels for N rows; memory U and its part for every 64 rows.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
+    pub fn gram(&self, kernel: &Kernel, stop: &AtomicBool) -> Result<Matrix> {
+        Ok(self.sums(kernel, 0, stop)?.swap_remove(0))
+    }
+
+    /// U and its slopes by each of the kernel's parameters, in a pass; U alone where that takes too many
+    /// numbers. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
+    ///
+    /// # Errors
+    /// As [`gram`](Self::gram).
+    pub fn gram_and_slopes(&self, kernel: &Kernel, stop: &AtomicBool) -> Result<Vec<Matrix>> {
+        let (count, blocks) = (kernel.parameters().len(), self.weights.len() / BLOCK + self.bags());
+        let numbers = (1 + count).saturating_mul(self.bags()).saturating_mul(self.bags() + blocks);
+        self.sums(kernel, if numbers <= KEPT { count } else { 0 }, stop)
+    }
+
+    /// U, and its slopes by so many parameters, all or none.
+    fn sums(&self, kernel: &Kernel, count: usize, stop: &AtomicBool) -> Result<Vec<Matrix>> {
+        let bags = self.bags();
+        let start = |bag| vec![0.0; (1 + count) * (bags - bag)];
+        let parts = self.for_each_tile((kernel, count), stop, start, |sums, tile| {
+            for (sums, total) in sums.chunks_exact_mut(bags - tile.bag).zip(tile.totals()) {
+                let each = tile.bags.iter().zip(tile.counts).zip(total);
+                each.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
+            }
+        })?;
+        let mut out = vec![Matrix::zeros(bags, bags); 1 + count];
+        for (bag, sums) in parts {
+            for (out, sums) in out.iter_mut().zip(sums.chunks_exact(bags - bag)) {
+                out.row_mut(bag)[bag..].iter_mut().zip(sums).for_each(|(u, s)| *u += s);
+            }
+        }
+        out.iter_mut().for_each(Matrix::mirror_upper);
+        Ok(out)
+    }
+
+    /// `Σ_bb' by[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters, by a symmetric matrix. Cost of
+    /// [`gram`](Self::gram), and N²/2 for every parameter.
+    ///
+    /// # Errors
+    /// As [`gram`](Self::gram).
+    pub fn gradient(&self, kernel: &Kernel, by: &Matrix, stop: &AtomicBool) -> Result<Vec<f64>> {
+        let count = kernel.parameters().len();
+        let parts = self.for_each_tile(
+            (kernel, count),
+            stop,
+            |_| vec![0.0; count],
+            |sums, tile| {
+                let own = by.row(tile.bag);
+                // Pairs of bags are looked at once, and stand for their mirror images too.
+                let times = |b: usize| if b == tile.bag { own[b] } else { 2.0 * own[b] };
+                for (sum, total) in sums.iter_mut().zip(tile.totals().skip(1)) {
+                    let each = tile.bags.iter().zip(tile.counts).zip(total);
+                    *sum += each.map(|((b, count), t)| times(*b) * count * t).sum::<f64>();
+                }
+            },
+        )?;
+        let mut total = vec![0.0; count];
+        parts.iter().for_each(|(_, sums)| total.iter_mut().zip(sums).for_each(|(t, s)| *t += s));
+        Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Profile, Stationary};
+    use crate::linalg::dot;
+
+    /// Slopes that are kept and slopes that are made anew are the same, of bags larger than blocks and tiles
+    /// too.
+    #[test]
+    fn slopes_are_the_same_in_one_pass_and_in_two() {
+        let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;
+        let rows: Vec<[f64; 2]> = (0..900).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        // Of 3 to 700 rows, a row in two of them.
+        let bag = |i: usize| [0, 1, 2, 2][[3, 110, 200].iter().filter(|end| i >= **end).count()];
+        let mut columns = vec![Vec::new(); 3];
+        (0..900).for_each(|i| columns[bag(i)].push((i, 0.5 + value(i))));
+        columns[0].push((800, 0.7));
+        let sums = BagRows::new(&x, &Sparse::from_columns(900, columns).unwrap());
+        let joint: Kernel = Stationary {
+            profile: Profile::Matern32,
+            columns: vec![0, 1],
+            lengthscale: vec![0.8, 1.1],
+            ard: true,
+            isotropic: true,
+        }
+        .into();
+        let (kernel, stop) = (0.7 * joint + Kernel::gaussian(&[0.6, 0.9]), AtomicBool::new(false));
+        let all = sums.gram_and_slopes(&kernel, &stop).unwrap();
+        assert_eq!((all.len(), &all[0]), (7, &sums.gram(&kernel, &stop).unwrap()));
+        let by = Matrix::from_row_major(3, 3, vec![0.3, -0.2, 0.9, -0.2, 1.1, 0.4, 0.9, 0.4, -0.6]);
+        let anew = sums.gradient(&kernel, &by, &stop).unwrap();
+        for (slope, own) in anew.iter().zip(&all[1..]) {
+            assert!((slope / dot(by.data(), own.data()) - 1.0).abs() < 1e-11, "{slope}");
+        }
+    }
+}

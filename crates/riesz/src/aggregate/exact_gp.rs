@@ -1,0 +1,443 @@
+//! Gaussian processes known by aggregates, exactly: no matrix between rows, all pairs of bags.
+//!
+//! With `U = PᵀK(X, X)P` between bags and targets `z = Aᵀf(X) + e`, `A = PB`,
+//!
+//! ```text
+//! V = BᵀUB + C,   C = σ²I + diag(known) + ς² BᵀPᵀPB + ω²S,   a = V⁻¹(z - Aᵀm),   E f(x) = m + k(x, X) P B a
+//! ```
+//!
+//! so that the coefficient of a row is its weight times its bag's element of `Ba`. What the process makes of
+//! the targets adds up to them but for `C a`. Source: Chau 2023, chapter 3, for the mean and covariance; the
+//! noise of rows its appendix A.6.2; ω², which keeps the regression on mediators from being taken for the
+//! truth, is ours.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use super::aggregate_data::Aggregates;
+use super::aggregate_fit::AggregateFit;
+use super::bag_gram::BagRows;
+use super::mediation::{Mediation, MediationTarget};
+use super::observation_operator::ObservationOperator;
+use super::row_bags::TargetUnit;
+use crate::control::RunControl;
+use crate::error::{Error, Result};
+use crate::explanation::Fact;
+use crate::fit::positive;
+use crate::kernel::{Kernel, Parameter};
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::posterior::{PosteriorCovariance, VarianceReduction};
+
+/// A Gaussian process whose aggregates are observed.
+///
+/// ```
+/// use riesz::aggregate::{AggregateGaussianProcess, Aggregates, Bags, TargetUnit};
+/// use riesz::{Kernel, Table};
+///
+/// // Means of x² over ten stretches of twenty rows each.
+/// let x: Vec<[f64; 1]> = (0..200).map(|i| [f64::from(i) / 100.0 - 1.0]).collect();
+/// let bag: Vec<usize> = (0..200).map(|i| i / 20).collect();
+/// let mean = |b: usize| x[20 * b..20 * b + 20].iter().map(|r| r[0] * r[0]).sum::<f64>() / 20.0;
+/// let bags = Bags::new(&bag, 10, None, TargetUnit::Mean)?;
+/// let data = Aggregates::matched(Table::from_rows(&x)?, bags, (0..10).map(mean).collect());
+/// let fit = AggregateGaussianProcess::new(Kernel::gaussian(&[0.5]), 1e-6).fit(&data)?;
+/// let found = fit.model.predict(&Table::from_rows(&[[0.0], [0.5]])?)?;
+/// assert!(found[(0, 0)].abs() < 0.01 && (found[(1, 0)] - 0.25).abs() < 0.01);
+/// # Ok::<(), riesz::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct AggregateGaussianProcess {
+    /// k, the prior covariance of f. With `normalize_y` it and the variances are in units of the targets'
+    /// own.
+    pub kernel: Kernel,
+    /// σ² > 0, the variance of the noise of a target. Those that are
+    /// [regressed](super::MediationTarget::Targets) on mediators have their own, the ridge; where all are,
+    /// this may be 0.
+    pub noise: f64,
+    /// ς² ≥ 0, the variance of the noise of a row, which its bags average.
+    pub row_noise: f64,
+    /// ω² ≥ 0: by how much the regression on mediators counts as uncertain; where targets are regressed, the
+    /// variance of ties.
+    pub mediation_noise: f64,
+    /// How targets without rows are made of bags with rows.
+    pub mediation: Option<Mediation>,
+    /// m, the prior mean of f; `None` for the constant that fits the targets best (generalised least
+    /// squares).
+    pub prior_mean: Option<f64>,
+    /// Whether variances are in units of the targets' variance around their mean (for sums, of means over
+    /// their weights). They are not centred: the prior mean is.
+    pub normalize_y: bool,
+}
+
+/// Everything but slopes at one set of parameters.
+struct AggregateState {
+    rows: BagRows,
+    kernel: Kernel,
+    operator: ObservationOperator,
+    gram: Matrix,
+    /// Of U by the kernel's parameters, if they were asked for and are not too many.
+    slopes: Vec<Matrix>,
+    /// `U + ς² PᵀP`.
+    noisy_bag_covariance: Matrix,
+    row_noise_matrix: Option<Sparse>,
+    factor: Cholesky,
+    weights: Vec<f64>,
+    mean: f64,
+    bag_weight_sums: Vec<f64>,
+    constant_response: Vec<f64>,
+    variance: f64,
+    value: f64,
+}
+
+impl AggregateGaussianProcess {
+    /// A prior mean that is learnt, noise of targets alone, in units of the targets; no mediation.
+    pub fn new(kernel: Kernel, noise: f64) -> Self {
+        Self {
+            kernel,
+            noise,
+            row_noise: 0.0,
+            mediation_noise: 0.0,
+            mediation: None,
+            prior_mean: None,
+            normalize_y: true,
+        }
+    }
+
+    /// Names and logarithms of what can be tuned: the kernel's parameters, the three noises where they are
+    /// not 0, and those of the mediation.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let noises =
+            [("noise", self.noise), ("row noise", self.row_noise), ("mediation noise", self.mediation_noise)];
+        let mut all = self.kernel.parameters();
+        all.extend(
+            noises
+                .into_iter()
+                .filter(|(_, value)| *value > 0.0)
+                .map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }),
+        );
+        all.extend(self.mediation.iter().flat_map(Mediation::parameters));
+        all
+    }
+
+    /// The same process with other [`parameters`](Self::parameters).
+    ///
+    /// # Panics
+    /// If their number is another.
+    pub fn with_parameters(&self, theta: &[f64]) -> Self {
+        let mut rest = theta;
+        let mut take = |count: usize| {
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            own
+        };
+        let mut process = self.clone();
+        process.kernel = self.kernel.with_parameters(take(self.kernel.parameters().len()));
+        let noises = [&mut process.noise, &mut process.row_noise, &mut process.mediation_noise];
+        noises.into_iter().filter(|own| **own > 0.0).for_each(|own| *own = take(1)[0].exp());
+        if let Some(mediation) = &mut process.mediation {
+            *mediation = mediation.with_parameters(take(mediation.parameters().len()));
+        }
+        assert!(rest.is_empty(), "{} values too many", rest.len());
+        process
+    }
+
+    /// Conditions on the targets; nothing is tuned. Cost N²/2 kernels for N rows, and with J bags and M
+    /// targets J³ + J²M + M³; memory J² and M², and JM where targets are mediated.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and
+    /// parameters that make no sense; [`Error::Target`] if the targets have no spread to be normalised by;
+    /// [`Error::Overflow`]; [`Error::Parameter`] with the names of two targets that are nearly the same where
+    /// their covariance is singular.
+    pub fn fit(&self, data: &Aggregates) -> Result<AggregateFit> {
+        self.fit_until(data, RunControl::nobody())
+    }
+
+    pub(super) fn fit_until(&self, data: &Aggregates, watch: RunControl<'_>) -> Result<AggregateFit> {
+        let state = self.state(data, false, watch.stop)?;
+        let AggregateState {
+            kernel,
+            operator,
+            gram,
+            factor,
+            weights,
+            mean,
+            bag_weight_sums: of_bags,
+            constant_response: constants,
+            ..
+        } = state;
+        let weights_of_bags = operator.times(&Matrix::column_vector(weights.clone()));
+        let p = data.bags.weights();
+        let mut model =
+            KernelExpansion::new(kernel, data.rows.clone(), p.matmul(&weights_of_bags), vec![mean])?;
+        let (jitter, value, variance) = (factor.jitter, state.value, state.variance);
+        let mediated = data.mediated();
+        model.model_card = vec![
+            Fact::new("model", "Gaussian process known by aggregates"),
+            Fact::new(
+                "targets are",
+                match data.bags.unit() {
+                    TargetUnit::Mean => "weighted means of rows",
+                    TargetUnit::Sum => "weighted sums of rows",
+                },
+            ),
+            Fact::new("bags with rows", data.bags.count()),
+            Fact::new("targets with rows of their own", data.own.len() - mediated),
+            Fact::new("targets through mediators", mediated),
+            Fact::measured("noise", variance * self.noise),
+            Fact::measured("noise of a row", variance * self.row_noise),
+            Fact::measured("noise of mediation", variance * self.mediation_noise),
+            Fact::measured("log marginal likelihood", value),
+            Fact::measured("jitter", jitter),
+        ];
+        if operator.regression.is_some() {
+            model
+                .model_card
+                .push(Fact::new("regressed on mediators", "targets, to which bags with rows are tied"));
+        }
+        // B L⁻ᵀ.
+        let mut half = operator.transpose_times(&Matrix::identity(p.cols()));
+        factor.solve_lower_in_place(&mut half);
+        let known = VarianceReduction::ThroughOperator { operator: p.clone(), half: half.transpose() };
+        Ok(AggregateFit {
+            model,
+            covariance: PosteriorCovariance {
+                prior_scale: 1.0,
+                skew_swap: None,
+                reduction: vec![known],
+                scale: vec![1.0],
+            },
+            operator,
+            log_marginal_likelihood: value,
+            variance,
+            jitter,
+            bag_posterior: p.clone(),
+            targets: data.targets.clone(),
+            gram,
+            factor,
+            weights,
+            of_bags,
+            constants,
+            mean_was_estimated: self.prior_mean.is_none(),
+        })
+    }
+
+    /// `log p(z)`, given that ties hold if there are some, and its slopes by `theta`, which is as
+    /// [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, those by the kernel of rows are
+    /// `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, by noises `½ tr(T C')`, and by B `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to
+    /// twice that of [`fit`](Self::fit).
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    ///
+    /// # Panics
+    /// If `theta` is not as long as the parameters.
+    pub fn log_marginal_likelihood(&self, data: &Aggregates, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        self.with_parameters(theta).value_and_gradient(data, true, RunControl::nobody())
+    }
+
+    /// With slopes by the parameters of the mediation, or without.
+    pub(super) fn value_and_gradient(
+        &self,
+        data: &Aggregates,
+        mediation: bool,
+        watch: RunControl<'_>,
+    ) -> Result<(f64, Vec<f64>)> {
+        let state = self.state(data, true, watch.stop)?;
+        let AggregateState { operator, weights, variance, .. } = &state;
+        let m = weights.len();
+        let mut t = match operator.tie_count() {
+            0 => state.factor.inverse(),
+            ties => {
+                // Without the inverse that ties have by themselves: the rest of the rows of the factor's
+                // inverse.
+                let mut all = Matrix::identity(m);
+                state.factor.solve_lower_in_place(&mut all);
+                let rest = Matrix::from_row_major(m - ties, m, all.data()[ties * m..].to_vec());
+                rest.transpose_matmul(&rest)
+            }
+        };
+        for i in 0..m {
+            t.row_mut(i).iter_mut().zip(weights).for_each(|(t, a)| *t = weights[i] * a - *t);
+        }
+        let half = operator.times(&t);
+        let mut by_gram = operator.times(&half.transpose());
+        by_gram.data_mut().iter_mut().for_each(|v| *v *= 0.5);
+        let mut gradient: Vec<f64> = match &state.slopes[..] {
+            [] => state.rows.gradient(&state.kernel, &by_gram, watch.stop)?,
+            slopes => slopes.iter().map(|own| dot(by_gram.data(), own.data())).collect(),
+        };
+        if self.noise > 0.0 {
+            let sum: f64 = noisy_targets(operator, data).map(|i| t[(i, i)]).sum();
+            gradient.push(0.5 * variance * self.noise * sum);
+        }
+        if let Some(squares) = &state.row_noise_matrix {
+            let columns = (0..squares.cols()).flat_map(|b| squares.column(b).map(move |(c, w)| (b, c, w)));
+            let sum: f64 = columns.map(|(b, c, w)| by_gram[(b, c)] * w).sum();
+            gradient.push(variance * self.row_noise * sum);
+        }
+        let uncertain = variance * self.mediation_noise;
+        if self.mediation_noise > 0.0 {
+            gradient.push(
+                operator.regression_covariance().map_or(0.0, |s| 0.5 * uncertain * dot(t.data(), s.data())),
+            );
+        }
+        if let Some(own) = self.mediation.as_ref().filter(|_| mediation) {
+            let slopes = if let Some(regression) = &operator.regression {
+                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * variance);
+                regression.gradient(&t)
+            } else {
+                let mut by_matrix = state.noisy_bag_covariance.matmul(&half);
+                for b in 0..by_matrix.rows() {
+                    let constant = state.mean * state.bag_weight_sums[b];
+                    by_matrix.row_mut(b).iter_mut().zip(weights).for_each(|(v, a)| *v += constant * a);
+                }
+                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * uncertain);
+                operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&t))
+            };
+            let none = vec![0.0; own.parameters().len()];
+            gradient.extend(if slopes.is_empty() { none } else { slopes });
+        }
+        Ok((state.value, gradient))
+    }
+
+    fn check(&self, data: &Aggregates) -> Result<()> {
+        data.check()?;
+        self.kernel.validate(data.rows.width())?;
+        let regressed = self.mediation.as_ref().is_some_and(|own| own.regressed == MediationTarget::Targets);
+        if !(regressed && self.noise == 0.0 && data.mediated() == data.targets.len()) {
+            positive("noise", self.noise)?;
+        }
+        for (name, value) in [("row_noise", self.row_noise), ("mediation_noise", self.mediation_noise)] {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(Error::parameter(name, value, "variances are not negative"));
+            }
+        }
+        match self.prior_mean {
+            Some(mean) if !mean.is_finite() => {
+                Err(Error::parameter("prior_mean", mean, "it is a finite number"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn state(&self, data: &Aggregates, slopes: bool, stop: &AtomicBool) -> Result<AggregateState> {
+        self.check(data)?;
+        let variance = if self.normalize_y { data.spread()? } else { 1.0 };
+        let kernel = if variance == 1.0 { self.kernel.clone() } else { variance * self.kernel.clone() };
+        crate::fit::check_range(&kernel, &data.rows)?;
+        let operator = ObservationOperator::new(
+            &data.bags,
+            &data.own,
+            self.mediation.as_ref().zip(data.mediators.as_ref()),
+        )?;
+        let ties = operator.tie_count();
+        let rows = BagRows::new(&data.rows, data.bags.weights());
+        let mut slopes =
+            if slopes { rows.gram_and_slopes(&kernel, stop)? } else { vec![rows.gram(&kernel, stop)?] };
+        let gram = slopes.remove(0);
+        let (mut with_noise, mut squares) = (gram.clone(), None);
+        if self.row_noise > 0.0 {
+            let own = bag_overlaps(data.bags.weights())?;
+            for b in 0..own.cols() {
+                own.column(b).for_each(|(c, w)| with_noise[(b, c)] += variance * self.row_noise * w);
+            }
+            squares = Some(own);
+        }
+        let covariance = || {
+            let mut v = operator.transpose_times(&operator.transpose_times(&with_noise).transpose());
+            let mediation = variance * self.mediation_noise;
+            if let Some(s) = operator.regression_covariance().filter(|_| mediation > 0.0) {
+                v.data_mut().iter_mut().zip(s.data()).for_each(|(v, s)| *v += mediation * s);
+            }
+            if let Some(regression) = &operator.regression {
+                regression.add_to(&mut v, variance);
+            }
+            noisy_targets(&operator, data).for_each(|t| v[(t, t)] += variance * self.noise);
+            for (t, known) in data.target_noise.iter().flatten().enumerate() {
+                v[(ties + t, ties + t)] += known;
+            }
+            v
+        };
+        let factor = Cholesky::new(covariance(), "covariance of the targets")
+            .map_err(|e| nearly_duplicate_targets(e, ties, &covariance()))?;
+        let sums = |j: usize| data.bags.weights().column(j).map(|(_, w)| w).sum::<f64>();
+        let of_bags: Vec<f64> = (0..data.bags.count()).map(sums).collect();
+        let constants = operator.constants(&of_bags);
+        // Ties are observed to be 0.
+        let targets = [&vec![0.0; ties][..], &data.targets].concat();
+        let solved = factor.solve_vector(&constants);
+        let information = dot(&solved, &constants);
+        let learnt = if information > 0.0 { dot(&solved, &targets) / information } else { 0.0 };
+        let mean = self.prior_mean.unwrap_or(learnt);
+        let rest: Vec<f64> = targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
+        let weights = factor.solve_vector(&rest);
+        let tau = std::f64::consts::TAU.ln();
+        // Given ties, whose factor is the first part of that of all.
+        let log_det = 2.0 * (ties..rest.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
+        let value = -0.5 * (dot(&weights, &rest) + log_det + data.targets.len() as f64 * tau);
+        if !value.is_finite() {
+            let what = "the log marginal likelihood".into();
+            return Err(Error::Overflow { what, remedy: "check the kernel's parameters and the noise" });
+        }
+        Ok(AggregateState {
+            rows,
+            kernel,
+            operator,
+            gram,
+            slopes,
+            noisy_bag_covariance: with_noise,
+            row_noise_matrix: squares,
+            factor,
+            weights,
+            mean,
+            bag_weight_sums: of_bags,
+            constant_response: constants,
+            variance,
+            value,
+        })
+    }
+}
+
+/// The places of targets whose noise is that of the process: all but those that are regressed on mediators.
+fn noisy_targets(operator: &ObservationOperator, data: &Aggregates) -> impl Iterator<Item = usize> {
+    let (all, ties) = (operator.regression.is_none(), operator.tie_count());
+    (0..data.own.len()).filter(move |&t| all || data.own[t].is_some()).map(move |t| ties + t)
+}
+
+/// `PᵀP`: by bag the sum of squared weights, and off the diagonal what overlapping bags share.
+fn bag_overlaps(weights: &Sparse) -> Result<Sparse> {
+    let mut of_row: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
+    for b in 0..weights.cols() {
+        weights.column(b).for_each(|(i, w)| of_row[i].push((b, w)));
+    }
+    let mut columns: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); weights.cols()];
+    for own in &of_row {
+        for (b, w) in own {
+            own.iter().for_each(|(c, w2)| *columns[*b].entry(*c).or_default() += w * w2);
+        }
+    }
+    Sparse::from_columns(weights.cols(), columns)
+}
+
+/// The error of a covariance that has no factor, with the two targets, or of so many ties before them, that
+/// are most alike.
+fn nearly_duplicate_targets(error: Error, ties: usize, covariance: &Matrix) -> Error {
+    let name = |i: usize| match i.checked_sub(ties) {
+        Some(t) => format!("target {}", t + 1),
+        None => format!("the tie of bag {}", i + 1),
+    };
+    let pairs = (0..covariance.rows()).flat_map(|i| (0..i).map(move |j| (j, i)));
+    let alike = |(i, j): (usize, usize)| {
+        covariance[(i, j)] / (covariance[(i, i)] * covariance[(j, j)]).sqrt().max(f64::MIN_POSITIVE)
+    };
+    let most = pairs.map(|pair| (alike(pair), pair)).max_by(|a, b| a.0.total_cmp(&b.0));
+    match (error, most) {
+        (Error::NotPositiveDefinite { .. }, Some((r, (i, j)))) => {
+            let allowed = "their covariance is singular: give more noise, or leave one of them out";
+            Error::parameter(format!("{} and {}", name(i), name(j)), format!("correlated by {r:.6}"), allowed)
+        }
+        (error, _) => error,
+    }
+}

@@ -1,0 +1,185 @@
+//! Joins the two tables of downscaling, of rows and of bags, on the bags' names, and says which targets come
+//! with the rows that they are of.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+
+/// Names that errors show.
+const SHOWN: usize = 5;
+
+/// Where rows and targets stand; see [`join`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BagJoin {
+    /// The rows that are used, in their order.
+    pub rows: Vec<usize>,
+    /// Of each of them its bag, among [`with_rows`](Self::with_rows).
+    pub bag: Vec<usize>,
+    /// The bags that have rows, as positions in the table of bags, in its order.
+    pub with_rows: Vec<usize>,
+    /// The bags that have targets, likewise.
+    pub targets: Vec<usize>,
+    /// Of each target the bag with rows that it is of, among [`with_rows`](Self::with_rows); `None` where no
+    /// row is known.
+    pub matched: Vec<Option<usize>>,
+    /// What people should know.
+    pub notes: Vec<String>,
+}
+
+/// Joins rows, of which `rows` says the bags' names, with a table of bags, of which some have a target. With
+/// `mediators`, coarse covariates of all bags, rows without targets and targets without rows are of use;
+/// without them rows without targets are left out, with a note, and targets without rows too if
+/// `drop_unmatched`.
+///
+/// ```
+/// use riesz::aggregate::join;
+///
+/// let found = join(&["b", "a", "b"], &["a", "b", "c"], &[true, false, true], true, false)?;
+/// assert_eq!((found.bag, found.with_rows), (vec![1, 0, 1], vec![0, 1]));
+/// assert_eq!((found.targets, found.matched), (vec![0, 2], vec![Some(0), None]));
+/// # Ok::<(), riesz::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Format`] for a name that the table of bags has twice, for rows of a bag that it has not, for
+/// targets without rows where there are no mediators, and if no target is left;
+/// [`Error::Shape`] unless there is one word on a target a bag; [`Error::TooFew`] without rows.
+pub fn join<R: AsRef<str>, B: AsRef<str>>(
+    rows: &[R],
+    bags: &[B],
+    has_target: &[bool],
+    mediators: bool,
+    drop_unmatched: bool,
+) -> Result<BagJoin> {
+    if has_target.len() != bags.len() {
+        return Err(Error::Shape {
+            what: "the list of targets".into(),
+            unit: "numbers",
+            expected: bags.len(),
+            found: has_target.len(),
+            why: "one a bag, or none".into(),
+        });
+    }
+    if rows.is_empty() {
+        return Err(Error::TooFew { what: "the table of rows".into(), needed: 1, unit: "row is" });
+    }
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut twice: Vec<&str> = Vec::new();
+    for (b, name) in bags.iter().map(AsRef::as_ref).enumerate() {
+        if places.insert(name, b).is_some() {
+            twice.push(name);
+        }
+    }
+    if !twice.is_empty() {
+        return join_error(format!(
+            "the table of bags has {} twice: it has one line a bag",
+            first_names(&twice)
+        ));
+    }
+    let mut strangers: Vec<&str> =
+        rows.iter().map(AsRef::as_ref).filter(|name| !places.contains_key(name)).collect();
+    let lost = strangers.len();
+    strangers.dedup();
+    strangers.sort_unstable();
+    strangers.dedup();
+    if !strangers.is_empty() {
+        return join_error(format!(
+            "{lost} rows are of bags that the table of bags has not, {}: add lines for them, or leave these \
+             rows out",
+            first_names(&strangers)
+        ));
+    }
+    let of_row: Vec<usize> = rows.iter().map(|name| places[name.as_ref()]).collect();
+    let mut known = vec![false; bags.len()];
+    of_row.iter().for_each(|&b| known[b] = true);
+    let name = |b: &usize| bags[*b].as_ref();
+    let mut notes = Vec::new();
+    let with_rows: Vec<usize> =
+        (0..bags.len()).filter(|&b| known[b] && (mediators || has_target[b])).collect();
+    let idle: Vec<usize> = (0..bags.len()).filter(|&b| known[b] && !mediators && !has_target[b]).collect();
+    if !idle.is_empty() {
+        let names: Vec<&str> = idle.iter().map(name).collect();
+        notes.push(format!(
+            "the rows of {} bags without a target are left out, as there are no mediators: {}",
+            idle.len(),
+            first_names(&names)
+        ));
+    }
+    let alone: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && !known[b]).collect();
+    if !alone.is_empty() && !mediators {
+        let names: Vec<&str> = alone.iter().map(name).collect();
+        if !drop_unmatched {
+            return join_error(format!(
+                "{} targets are of bags without rows, {}: give mediators, coarse covariates that all bags \
+                 have, or leave these targets out (drop_unmatched)",
+                alone.len(),
+                first_names(&names)
+            ));
+        }
+        notes.push(format!(
+            "{} targets of bags without rows are left out: {}",
+            alone.len(),
+            first_names(&names)
+        ));
+    }
+    let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
+    if targets.is_empty() {
+        return join_error(
+            "no bag has a target that can be learnt from: either bags have rows and a target, or there are \
+             mediators, coarse covariates that tie bags with rows to others with targets"
+                .into(),
+        );
+    }
+    let mut place = vec![None; bags.len()];
+    with_rows.iter().enumerate().for_each(|(at, &b)| place[b] = Some(at));
+    let (kept, bag) = (0..rows.len()).filter_map(|i| Some((i, place[of_row[i]]?))).unzip();
+    let matched = targets.iter().map(|&b| place[b]).collect();
+    Ok(BagJoin { rows: kept, bag, with_rows, targets, matched, notes })
+}
+
+fn join_error<T>(problem: String) -> Result<T> {
+    Err(Error::Format { problem })
+}
+
+/// The first names of some.
+fn first_names(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{name}'")).collect();
+    let more = if names.len() > SHOWN { format!(", … ({} in all)", names.len()) } else { String::new() };
+    shown.join(", ") + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(rows: &[&str], bags: &[&str], has: &[bool], mediators: bool) -> String {
+        join(rows, bags, has, mediators, false).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn without_mediators_rows_and_targets_are_of_one_another() {
+        let found =
+            join(&["a", "c", "b", "a"], &["c", "b", "a"], &[false, true, true], false, false).unwrap();
+        assert_eq!((found.rows, found.bag), (vec![0, 2, 3], vec![1, 0, 1]));
+        assert_eq!((found.with_rows, found.targets), (vec![1, 2], vec![1, 2]));
+        assert_eq!(found.matched, [Some(0), Some(1)]);
+        assert!(found.notes[0].contains("'c'"), "{:?}", found.notes);
+        let found = join(&["a"], &["a", "b"], &[true, true], false, true).unwrap();
+        assert_eq!((found.targets, found.matched), (vec![0], vec![Some(0)]));
+        assert!(found.notes[0].contains("1 targets of bags without rows"), "{:?}", found.notes);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        assert!(told(&["a"], &["a", "b", "a"], &[true; 3], false).contains("'a' twice"));
+        let many = ["q", "p", "o", "n", "m", "l", "q"];
+        let text = told(&many, &["a"], &[true], false);
+        assert!(text.contains("7 rows") && text.contains("'l', 'm', 'n', 'o', 'p', … (6 in all)"), "{text}");
+        assert!(
+            told(&["a"], &["a", "b"], &[true, true], false).contains("without rows, 'b': give mediators")
+        );
+        assert!(told(&["a"], &["a", "b"], &[false, false], true).contains("no bag has a target"));
+        assert!(told(&["a"], &["a"], &[true, false], true).contains("the list of targets"));
+        assert!(told(&[], &["a"], &[true], true).contains("table of rows"));
+    }
+}

@@ -1,0 +1,181 @@
+//! How counts without rows are made of bags with rows: averages with weights that are not negative, since
+//! exponentials of f have no negative parts.
+//!
+//! The weights of a regression on mediators ([`ObservationOperator::new`]) have either sign. Those of a
+//! kernel smoother (Nadaraya 1964, Watson 1964) have not: bag b counts in target t as `ℓ(y_b, ỹ_t)`, over the
+//! sum of these. How smooth ℓ is says how well it predicts bags that are left out. Ours: the source has no
+//! mediated counts.
+
+use super::mediation::{BagWeighting, Mediators};
+use super::observation_operator::ObservationOperator;
+use super::row_bags::{Bags, TargetUnit};
+use crate::control::RunControl;
+use crate::error::{Error, Result, sized};
+use crate::fit::hyperparameter_search::HyperParameter;
+use crate::kernel::{Kernel, Parameter};
+use crate::linalg::{Matrix, dot};
+use crate::table::Table;
+
+/// A kernel smoother of bags on mediators.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BagSmoother {
+    /// ℓ, between mediators, not negative. Its scale makes no difference.
+    pub kernel: Kernel,
+    /// What a bag counts: its mass, or one.
+    pub counts: BagWeighting,
+}
+
+impl BagSmoother {
+    /// In which every bag counts once.
+    pub fn new(kernel: Kernel) -> Self {
+        Self { kernel, counts: BagWeighting::One }
+    }
+
+    /// B: targets of `own` bags are these; others are averages over bags with rows, of sums times the
+    /// target's total over the bag's mass. Cost JM kernels.
+    ///
+    /// # Errors
+    /// As [`ObservationOperator::new`]; [`Error::Parameter`] for a target whose mediators are like those of
+    /// no bag, and a kernel that is negative.
+    pub fn operator(
+        &self,
+        bags: &Bags,
+        own: &[Option<usize>],
+        mediators: &Mediators,
+    ) -> Result<ObservationOperator> {
+        let j = bags.count();
+        let Mediators { bags: of_bags, targets, totals } = mediators;
+        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one a bag with rows")?;
+        sized("the table of mediators of targets", "rows", own.len(), targets.rows(), "one a target")?;
+        self.kernel.validate(of_bags.width())?;
+        let alike = self.kernel.cross_gram(of_bags, targets);
+        if alike.data().iter().any(|k| !(k.is_finite() && *k >= 0.0)) {
+            let why = "a kernel smoother takes a kernel that is nowhere negative, such as rbf or matern32";
+            return Err(Error::parameter("kernel of the mediators", self.kernel.formula(), why));
+        }
+        let mass = bags.weight_sums();
+        let mut weights = Matrix::zeros(j, own.len());
+        for (t, bag) in own.iter().enumerate() {
+            if let Some(b) = bag {
+                let Some(of_bag) = mass.get(*b).map(|_| 1.0) else {
+                    let allowed = format!("there are {j} bags, from 0");
+                    return Err(Error::parameter(format!("bag of target {}", t + 1), b, allowed));
+                };
+                weights[(*b, t)] = of_bag;
+                continue;
+            }
+            let total = match (bags.unit(), totals) {
+                (TargetUnit::Mean, _) => 1.0,
+                (TargetUnit::Sum, Some(totals))
+                    if totals.get(t).is_some_and(|n| n.is_finite() && *n > 0.0) =>
+                {
+                    totals[t]
+                }
+                (TargetUnit::Sum, _) => {
+                    let allowed =
+                        "a sum that mediators predict takes the sum of its weights, a positive number";
+                    let found = totals.as_ref().and_then(|n| n.get(t)).map_or("none".into(), f64::to_string);
+                    return Err(Error::parameter(format!("total of target {}", t + 1), found, allowed));
+                }
+            };
+            let raw: Vec<f64> = (0..j).map(|b| alike[(b, t)] * self.count(mass[b])).collect();
+            let all: f64 = raw.iter().sum();
+            if all <= f64::MIN_POSITIVE {
+                let allowed = "they are unlike those of all bags with rows: leave the target out, or take a \
+                               longer length scale of mediators";
+                return Err(Error::parameter(
+                    format!("mediators of target {}", t + 1),
+                    "far from all",
+                    allowed,
+                ));
+            }
+            for (b, raw) in raw.iter().enumerate() {
+                let unit = if bags.unit() == TargetUnit::Sum { mass[b] } else { 1.0 };
+                weights[(b, t)] = total * raw / (all * unit);
+            }
+        }
+        Ok(ObservationOperator::of_weights(weights))
+    }
+
+    fn count(&self, mass: f64) -> f64 {
+        match self.counts {
+            BagWeighting::Mass => mass,
+            BagWeighting::One => 1.0,
+        }
+    }
+
+    /// What the smoother loses when it predicts each bag from all others, `Σ_b ‖μ_b - Σ_c W_bc μ_c‖² / J` in
+    /// the function space of the kernel of rows, and its slopes by the parameters of ℓ. `gram` is between the
+    /// bags' means, J × J. Cost J³.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] for less than two bags; [`Error::Overflow`] where a bag is like no other.
+    ///
+    /// # Panics
+    /// Unless there is a row of mediators, and of `gram`, a bag.
+    pub fn left_out_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
+        let j = bags.count();
+        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one a bag");
+        if j < 2 {
+            return Err(Error::TooFew { what: "the list of bags".into(), needed: 2, unit: "bags are" });
+        }
+        self.kernel.validate(mediators.width())?;
+        let counts: Vec<f64> = bags.weight_sums().iter().map(|mass| self.count(*mass)).collect();
+        let mut weights = self.kernel.gram(mediators);
+        let mut sums = vec![0.0; j];
+        for (b, sum) in sums.iter_mut().enumerate() {
+            let row = weights.row_mut(b);
+            row.iter_mut().zip(&counts).for_each(|(w, count)| *w *= count);
+            row[b] = 0.0;
+            *sum = row.iter().sum();
+            if !(sum.is_finite() && *sum > f64::MIN_POSITIVE) {
+                let remedy = "take longer length scales of mediators";
+                return Err(Error::Overflow {
+                    what: "a mean over bags with mediators like these".into(),
+                    remedy,
+                });
+            }
+            row.iter_mut().for_each(|w| *w /= *sum);
+        }
+        let through = weights.matmul(gram);
+        let mut loss = 0.0;
+        let mut slopes = Matrix::zeros(j, j);
+        for b in 0..j {
+            let (w, u) = (weights.row(b), through.row(b));
+            loss += gram[(b, b)] - 2.0 * u[b] + dot(w, u);
+            let by: Vec<f64> = (0..j).map(|c| 2.0 / j as f64 * (u[c] - gram[(b, c)])).collect();
+            let mean = dot(w, &by);
+            for c in (0..j).filter(|c| *c != b) {
+                slopes[(b, c)] = counts[c] * (by[c] - mean) / sums[b];
+            }
+        }
+        let mut both = slopes.transpose();
+        both.data_mut().iter_mut().zip(slopes.data()).for_each(|(t, own)| *t = 0.5 * (*t + own));
+        Ok((loss / j as f64, self.kernel.gradient(mediators, &both)))
+    }
+
+    /// The smoother that loses least on bags that are left out, its length scales held near their start by
+    /// weak priors, as if errors of bags were normal with a variance that is not known. `gram` is as in
+    /// [`left_out_loss`](Self::left_out_loss).
+    pub(super) fn tune(
+        &self,
+        bags: &Bags,
+        mediators: &Table,
+        gram: &Matrix,
+        watch: RunControl<'_>,
+    ) -> Result<Self> {
+        let near = |parameter: Parameter| match parameter.name.starts_with("lengthscale") {
+            true => HyperParameter::with_normal_prior(parameter, 0.8),
+            // Nothing depends on the scale.
+            false => HyperParameter { parameter, weak: None },
+        };
+        let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(near).collect();
+        let start: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+        let of = |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
+        let loss = |theta: &[f64]| of(theta).left_out_loss(bags, mediators, gram);
+        Ok(
+            of(&super::tuning::maximise_loo_likelihood(&coordinates, &start, bags.count(), watch, loss)?
+                .theta),
+        )
+    }
+}

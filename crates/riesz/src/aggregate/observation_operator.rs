@@ -1,0 +1,322 @@
+//! How targets are made of bags with rows: the matrix B of `z = BᵀPᵀf(X) + e`.
+//!
+//! A target that has rows of its own is matched, and its column of B is the bag itself. Others are mediated:
+//! what a bag's rows are like is regressed, as an element of the kernel's function space, on covariates that
+//! all bags have (stage 1), and the column of B are the weights by which that regression predicts the
+//! target's rows from those of bags with rows. With `L` the mediators' kernel between bags with rows, `ℓ_j`
+//! that with target j, and a diagonal matrix R of ridges,
+//!
+//! ```text
+//! B_j = (L + R)⁻¹ ℓ_j        S_jj' = ℓ(ỹ_j, ỹ_j') - ℓ_jᵀ (L + R)⁻¹ ℓ_j'
+//! ```
+//!
+//! S is the covariance of the regression that B is the mean of. Source: Chau 2023, equations 3.1 (CMP, where
+//! the mediator is repeated for every row: the same weights by the push-through identity) and 3.9 (S-CMP).
+//! Centring and S are ours.
+
+use super::mediation::{Mediation, MediationTarget, Mediators};
+use super::mediator_regression::MediatorGp;
+use super::row_bags::{Bags, TargetUnit};
+use crate::error::{Error, Result, sized};
+use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::table::Table;
+
+/// B, J × M.
+#[derive(Debug, Clone)]
+enum OperatorMatrix {
+    /// Of each target its bag.
+    Matched(Sparse),
+    Dense(Matrix),
+}
+
+/// The part of B and S that mediators make, and what their slopes take.
+#[derive(Debug, Clone)]
+struct MediatedTargets {
+    mediation: Mediation,
+    /// The rows of bags, then of mediated targets.
+    rows: Table,
+    /// Which targets these are, and of each what its column is multiplied by.
+    targets: Vec<(usize, f64)>,
+    /// By bag what its row is multiplied by: 1, or for sums one over its mass.
+    bag_scaling: Vec<f64>,
+    factor: Cholesky,
+    ridges: Vec<f64>,
+    /// `(L + R)⁻¹ ℓ`, not centred, and without these multiples.
+    weights: Matrix,
+    /// π: by bag its share of all mass, or 0 if nothing is centred.
+    mass_shares: Vec<f64>,
+}
+
+/// How targets are made of bags with rows.
+#[derive(Debug, Clone)]
+pub struct ObservationOperator {
+    weights: OperatorMatrix,
+    regression_covariance: Option<Matrix>,
+    mediated: Option<MediatedTargets>,
+    pub(super) regression: Option<MediatorGp>,
+}
+
+impl ObservationOperator {
+    /// `own` has of each target the bag whose rows make it, or nothing where mediators are to say. Where
+    /// these regress targets, ties of all bags are further targets, before the others. Cost J³ and J²M.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, sums without
+    /// totals, and sums that are to be regressed; [`Error::Shape`] for mediators that do not fit; those of
+    /// their kernel.
+    pub fn new(
+        bags: &Bags,
+        own: &[Option<usize>],
+        mediation: Option<(&Mediation, &Mediators)>,
+    ) -> Result<Self> {
+        let (j, m) = (bags.count(), own.len());
+        if let Some(t) = (0..m).find(|&t| own[t].is_some_and(|b| b >= j)) {
+            let allowed = format!("there are {j} bags, from 0");
+            return Err(Error::parameter(
+                format!("bag of target {}", t + 1),
+                own[t].unwrap_or_default(),
+                allowed,
+            ));
+        }
+        let open: Vec<usize> = (0..m).filter(|&t| own[t].is_none()).collect();
+        let Some(&first) = open.first() else {
+            let columns = own.iter().flatten().map(|&b| [(b, 1.0)]);
+            let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
+            return Ok(Self { weights, regression_covariance: None, mediated: None, regression: None });
+        };
+        let Some((mediation, mediators)) = mediation else {
+            let allowed =
+                "a target without rows takes mediators: covariates that it and bags with rows both have";
+            return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
+        };
+        if let Some(last) = open.iter().max().filter(|last| **last >= mediators.targets.rows()) {
+            let found = mediators.targets.rows();
+            sized("the table of mediators of targets", "rows", last + 1, found, "one a target")?;
+        }
+        if mediation.regressed == MediationTarget::Targets {
+            if bags.unit() == TargetUnit::Sum {
+                let allowed = "targets that are regressed on mediators are means: divide sums by their \
+                               weights, or regress rows";
+                return Err(Error::parameter("unit of the targets", "sums", allowed));
+            }
+            let regression = MediatorGp::new(mediation, mediators, &open, j)?;
+            let columns = (0..j).map(Some).chain(own.iter().copied()).map(|b| b.map(|b| (b, 1.0)));
+            let mut ties = Matrix::zeros(j + m, j + m);
+            (0..j).for_each(|b| ties[(b, b)] = 1.0);
+            let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
+            return Ok(Self {
+                weights,
+                regression_covariance: Some(ties),
+                mediated: None,
+                regression: Some(regression),
+            });
+        }
+        let mediated = MediatedTargets::new(bags, &open, mediation, mediators)?;
+        let mut weights = Matrix::zeros(j, m);
+        (0..m).for_each(|t| own[t].into_iter().for_each(|b| weights[(b, t)] = 1.0));
+        for (k, (t, times)) in mediated.targets.iter().enumerate() {
+            let missing = 1.0 - (0..j).map(|b| mediated.weights[(b, k)]).sum::<f64>();
+            for b in 0..j {
+                let own = mediated.weights[(b, k)] + mediated.mass_shares[b] * missing;
+                weights[(b, *t)] = times * mediated.bag_scaling[b] * own;
+            }
+        }
+        let variance = Some(mediated.regression_covariance(m));
+        Ok(Self {
+            weights: OperatorMatrix::Dense(weights),
+            regression_covariance: variance,
+            mediated: Some(mediated),
+            regression: None,
+        })
+    }
+
+    /// With these weights, J × M, which are taken for certain.
+    pub(super) fn of_weights(weights: Matrix) -> Self {
+        Self {
+            weights: OperatorMatrix::Dense(weights),
+            regression_covariance: None,
+            mediated: None,
+            regression: None,
+        }
+    }
+
+    /// B, J × M.
+    pub fn matrix(&self) -> Matrix {
+        match &self.weights {
+            OperatorMatrix::Dense(b) => b.clone(),
+            OperatorMatrix::Matched(b) => b.matmul(&Matrix::identity(b.cols())),
+        }
+    }
+
+    /// S, M × M, the covariance of the regression behind B, 0 for matched targets; `None` where all are
+    /// matched. Where targets are regressed, 1 for each tie.
+    pub fn regression_covariance(&self) -> Option<&Matrix> {
+        self.regression_covariance.as_ref()
+    }
+
+    /// Number of bags.
+    pub fn bags(&self) -> usize {
+        match &self.weights {
+            OperatorMatrix::Dense(b) => b.rows(),
+            OperatorMatrix::Matched(b) => b.rows(),
+        }
+    }
+
+    /// Number of ties and targets.
+    pub fn targets(&self) -> usize {
+        match &self.weights {
+            OperatorMatrix::Dense(b) => b.cols(),
+            OperatorMatrix::Matched(b) => b.cols(),
+        }
+    }
+
+    /// How many ties there are, before the targets.
+    pub(super) fn tie_count(&self) -> usize {
+        self.regression.as_ref().map_or(0, MediatorGp::tie_count)
+    }
+
+    /// What ties and targets make of a constant 1, by what bags make of it.
+    pub(super) fn constants(&self, of_bags: &[f64]) -> Vec<f64> {
+        let mut out = self.transpose_times(&Matrix::column_vector(of_bags.to_vec())).column(0);
+        if let Some(own) = &self.regression {
+            own.constants(&mut out);
+        }
+        out
+    }
+
+    /// `B dense`.
+    ///
+    /// # Panics
+    /// Unless `dense` has a row a target.
+    pub fn times(&self, dense: &Matrix) -> Matrix {
+        match &self.weights {
+            OperatorMatrix::Dense(b) => b.matmul(dense),
+            OperatorMatrix::Matched(b) => b.matmul(dense),
+        }
+    }
+
+    /// `Bᵀ dense`.
+    ///
+    /// # Panics
+    /// Unless `dense` has a row a bag.
+    pub fn transpose_times(&self, dense: &Matrix) -> Matrix {
+        match &self.weights {
+            OperatorMatrix::Dense(b) => b.transpose().matmul(dense),
+            OperatorMatrix::Matched(b) => b.transpose_times(dense),
+        }
+    }
+
+    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by B (J × M) and by S (M × M,
+    /// symmetric); none where all targets are matched. By differentials: `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`,
+    /// `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and centred `dB - π 1ᵀdB`. Cost J²M and (J + M)² a parameter.
+    ///
+    /// # Panics
+    /// If the matrices have other shapes.
+    pub fn gradient(&self, by_matrix: &Matrix, by_variance: Option<&Matrix>) -> Vec<f64> {
+        let Some(own) = &self.mediated else { return Vec::new() };
+        let (j, k) = (own.weights.rows(), own.weights.cols());
+        let mut slopes = Matrix::zeros(j, k);
+        for (c, (t, times)) in own.targets.iter().enumerate() {
+            let by = |b: usize| times * own.bag_scaling[b] * by_matrix[(b, *t)];
+            let mean: f64 = (0..j).map(|b| own.mass_shares[b] * by(b)).sum();
+            (0..j).for_each(|b| slopes[(b, c)] = by(b) - mean);
+        }
+        // By ℓ, half of it on either side of the diagonal; by L + R, minus that times B.
+        let mut cross = own.factor.solve(slopes);
+        let mut between = own.weights.matmul(&cross.transpose());
+        between.data_mut().iter_mut().for_each(|v| *v = -*v);
+        let mut of_targets = Matrix::zeros(k, k);
+        if let Some(by) = by_variance {
+            for (c, (t, times)) in own.targets.iter().enumerate() {
+                for (c2, (t2, times2)) in own.targets.iter().enumerate() {
+                    of_targets[(c, c2)] = times * times2 * by[(*t, *t2)];
+                }
+            }
+            let product = own.weights.matmul(&of_targets);
+            cross.data_mut().iter_mut().zip(product.data()).for_each(|(v, p)| *v -= 2.0 * p);
+            let square = product.matmul(&own.weights.transpose());
+            between.data_mut().iter_mut().zip(square.data()).for_each(|(v, s)| *v += s);
+        }
+        let mut all = Matrix::zeros(j + k, j + k);
+        for b in 0..j {
+            (0..j).for_each(|c| all[(b, c)] = 0.5 * (between[(b, c)] + between[(c, b)]));
+            for c in 0..k {
+                all[(b, j + c)] = 0.5 * cross[(b, c)];
+                all[(j + c, b)] = 0.5 * cross[(b, c)];
+            }
+        }
+        (0..k).for_each(|c| all.row_mut(j + c)[j..].copy_from_slice(of_targets.row(c)));
+        let mut gradient = own.mediation.kernel.gradient(&own.rows, &all);
+        gradient.push((0..j).map(|b| between[(b, b)] * own.ridges[b]).sum());
+        gradient
+    }
+}
+
+impl MediatedTargets {
+    fn new(bags: &Bags, open: &[usize], mediation: &Mediation, mediators: &Mediators) -> Result<Self> {
+        let j = bags.count();
+        let Mediators { bags: of_bags, targets, totals } = mediators;
+        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one a bag with rows")?;
+        let targets_at = targets.select_rows(open);
+        let (times, units): (Vec<f64>, Vec<f64>) = match bags.unit() {
+            TargetUnit::Mean => (vec![1.0; open.len()], vec![1.0; j]),
+            TargetUnit::Sum => {
+                let Some(totals) = totals else {
+                    let allowed = "a sum that mediators predict takes the sum of its weights";
+                    return Err(Error::parameter("totals of targets", "none", allowed));
+                };
+                let of = |&t: &usize| match totals.get(t) {
+                    Some(total) if total.is_finite() && *total > 0.0 => Ok(*total),
+                    other => {
+                        let found = other.map_or_else(|| "none".into(), f64::to_string);
+                        Err(Error::parameter(
+                            format!("total of target {}", t + 1),
+                            found,
+                            "totals are positive numbers",
+                        ))
+                    }
+                };
+                let units = bags.weight_sums().iter().map(|mass| 1.0 / mass).collect();
+                (open.iter().map(of).collect::<Result<_>>()?, units)
+            }
+        };
+        let rows = of_bags.stack(&targets_at)?;
+        let (factor, ridges) = mediation.factor(bags, of_bags)?;
+        let cross = mediation.kernel.cross_gram(of_bags, &targets_at);
+        let all: f64 = bags.weight_sums().iter().sum();
+        let shares =
+            bags.weight_sums().iter().map(|own| if mediation.centred { own / all } else { 0.0 }).collect();
+        let weights = factor.solve(cross);
+        if weights.data().iter().any(|v| !v.is_finite()) {
+            let remedy = "standardise the mediators or change their kernel's parameters";
+            return Err(Error::Overflow { what: "the mediators' kernel".into(), remedy });
+        }
+        Ok(Self {
+            mediation: mediation.clone(),
+            rows,
+            targets: open.iter().copied().zip(times).collect(),
+            bag_scaling: units,
+            factor,
+            ridges,
+            weights,
+            mass_shares: shares,
+        })
+    }
+
+    /// S over all m targets.
+    fn regression_covariance(&self, m: usize) -> Matrix {
+        let (j, k) = (self.weights.rows(), self.weights.cols());
+        let at = |range: std::ops::Range<usize>| self.rows.select_rows(&range.collect::<Vec<_>>());
+        let (of_bags, of_targets) = (at(0..j), at(j..j + k));
+        let mut half = self.mediation.kernel.cross_gram(&of_bags, &of_targets);
+        self.factor.solve_lower_in_place(&mut half);
+        let (prior, taken) = (self.mediation.kernel.gram(&of_targets), half.transpose().matmul(&half));
+        let mut out = Matrix::zeros(m, m);
+        for (c, (t, times)) in self.targets.iter().enumerate() {
+            for (c2, (t2, times2)) in self.targets.iter().enumerate() {
+                out[(*t, *t2)] = times * times2 * (prior[(c, c2)] - taken[(c, c2)]);
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,109 @@
+//! Which rows make which bag, and with what weight.
+
+use crate::error::{Error, Result};
+use crate::linalg::Sparse;
+
+/// What the target of a bag is of its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TargetUnit {
+    /// The weighted mean: temperatures, rates. Weights of a bag are divided by their sum.
+    #[default]
+    Mean,
+    /// The weighted sum: totals. Weights are in the unit of the total.
+    Sum,
+}
+
+/// Which rows make which bag.
+///
+/// ```
+/// use riesz::aggregate::{Bags, TargetUnit};
+///
+/// let bags = Bags::new(&[0, 0, 1], 2, Some(&[1.0, 3.0, 5.0]), TargetUnit::Mean)?;
+/// assert_eq!(bags.weights().column(0).collect::<Vec<_>>(), [(0, 0.25), (1, 0.75)]);
+/// assert_eq!(bags.weight_sums(), [4.0, 5.0]);
+/// # Ok::<(), riesz::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bags {
+    weights: Sparse,
+    weight_sums: Vec<f64>,
+    unit: TargetUnit,
+}
+
+impl Bags {
+    /// Of each row its bag, numbered from 0, and its weight, by default 1. Rows of several bags are
+    /// [`from_memberships`](Self::from_memberships).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] for a bag that is not there, a
+    /// weight that is not positive, and a bag without rows.
+    pub fn new(bag: &[usize], bags: usize, weight: Option<&[f64]>, unit: TargetUnit) -> Result<Self> {
+        Self::from_memberships(&(0..bag.len()).collect::<Vec<_>>(), bag.len(), bag, bags, weight, unit)
+    }
+
+    /// As [`new`](Self::new) of memberships: of each its row, of so many from 0, its bag and its weight. A
+    /// row may be in several bags, which share its noise then.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Parameter`] for a row that is not there.
+    pub fn from_memberships(
+        row: &[usize],
+        rows: usize,
+        bag: &[usize],
+        bags: usize,
+        weight: Option<&[f64]>,
+        unit: TargetUnit,
+    ) -> Result<Self> {
+        let (expected, why) = (bag.len(), String::from("one a row"));
+        let lists =
+            [("the list of weights", weight.map(<[f64]>::len)), ("the list of rows", Some(row.len()))];
+        for (what, found) in lists {
+            if let Some(found) = found.filter(|found| *found != expected) {
+                return Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why });
+            }
+        }
+        let mut own: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
+        for (at, (&row, &b)) in row.iter().zip(bag).enumerate() {
+            let weight = weight.map_or(1.0, |w| w[at]);
+            if !(weight.is_finite() && weight > 0.0) {
+                let name = format!("weight of row {}", at + 1);
+                return Err(Error::parameter(name, weight, "weights are positive numbers"));
+            }
+            let Some(members) = own.get_mut(b) else {
+                let name = format!("bag of row {}", at + 1);
+                return Err(Error::parameter(name, b, format!("there are {bags} bags, from 0")));
+            };
+            members.push((row, weight));
+        }
+        if let Some(empty) = own.iter().position(Vec::is_empty) {
+            return Err(Error::parameter(format!("bag {empty}"), "empty", "a bag has at least one row"));
+        }
+        let mass: Vec<f64> = own.iter().map(|rows| rows.iter().map(|(_, w)| w).sum()).collect();
+        if unit == TargetUnit::Mean {
+            for (rows, mass) in own.iter_mut().zip(&mass) {
+                rows.iter_mut().for_each(|(_, w)| *w /= mass);
+            }
+        }
+        Ok(Self { weights: Sparse::from_columns(rows, own)?, weight_sums: mass, unit })
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.weight_sums.len()
+    }
+
+    /// P, rows × bags: what each row counts in the target of each bag.
+    pub fn weights(&self) -> &Sparse {
+        &self.weights
+    }
+
+    /// By bag the sum of its rows' weights as they were given.
+    pub fn weight_sums(&self) -> &[f64] {
+        &self.weight_sums
+    }
+
+    /// What targets are of rows.
+    pub fn unit(&self) -> TargetUnit {
+        self.unit
+    }
+}

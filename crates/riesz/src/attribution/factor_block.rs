@@ -1,0 +1,136 @@
+//! One block of a product game, for readings that take it apart themselves: its factors, the rule that serves
+//! it, and what its values are off.
+
+use super::quadrature::{
+    ErrorBounds, HIGHEST, LOWEST, MIN_WEIGHT, QuadratureEngine, RESCALE_LIMIT, TINIEST, TermBatch, ldexp,
+    neg_log_bound, scaled_mul,
+};
+use super::rule::{ERROR_TAU, RuleChoice, RuleTable};
+use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
+
+/// The active factors of a block, of which no product leaves the range of doubles.
+pub(crate) struct FactorBlock {
+    /// By factor, present and absent.
+    pub(crate) a: Vec<Lanes>,
+    pub(crate) b: Vec<Lanes>,
+    pub(crate) weight: Lanes,
+}
+
+impl Default for FactorBlock {
+    fn default() -> Self {
+        Self { a: Vec::new(), b: Vec::new(), weight: Lanes::ZERO }
+    }
+}
+
+impl FactorBlock {
+    /// `s b + t a` of factor l.
+    #[inline(always)]
+    pub(crate) fn factor<V: Simd>(&self, l: usize, t: f64, s: f64) -> Lanes {
+        Lanes::splat(t).fma::<V>(self.a[l], Lanes::splat(s).mul::<V>(self.b[l]))
+    }
+
+    /// Sums over the factors of products of `γ_l = |a_l - b_l| / max(|a_l|, |b_l|)`, by the number of factors
+    /// in a product, from 1.
+    pub(crate) fn elementary_symmetric(&self, order: usize) -> Vec<Lanes> {
+        let mut sums = vec![Lanes::ZERO; order + 1];
+        sums[0] = Lanes::ONE;
+        for (a, b) in self.a.iter().zip(&self.b) {
+            let share = a.map2(*b, |a, b| {
+                let top = a.abs().max(b.abs());
+                if top > 0.0 { (a - b).abs() / top } else { 0.0 }
+            });
+            for size in (1..=order).rev() {
+                sums[size] = sums[size - 1].mul::<Plain>(share).add::<Plain>(sums[size]);
+            }
+        }
+        sums.remove(0);
+        sums
+    }
+}
+
+/// What is known of a block.
+pub(crate) struct BlockBounds {
+    /// The rule that serves it under Lebesgue's measure.
+    pub(crate) choice: RuleChoice,
+    /// A bound on the error of each value, as in [`BatchTotals`](super::quadrature::Totals).
+    pub(crate) error: Lanes,
+}
+
+/// What all factors of a block come to.
+struct FactorMagnitudes {
+    /// M and P of `rule`, `Π min(1, max(|a|, |b|))`, and the largest product on the way to P.
+    magnitude: Lanes,
+    spread: Lanes,
+    small: Lanes,
+    highest: Lanes,
+}
+
+impl QuadratureEngine {
+    /// Block `at` of a run, whose rules are among `choices`.
+    pub(crate) fn block(
+        &mut self,
+        run: &TermBatch<'_>,
+        at: usize,
+        choices: &RuleTable,
+        out: &mut FactorBlock,
+    ) -> BlockBounds {
+        out.weight = run.weights[at];
+        let sides = run.active[..run.players].iter().map(|&k| run.side(k, at));
+        (out.a, out.b) = sides.unzip();
+        let sizes = measure(self.isa, out);
+        let heavy = out.weight.map2(Lanes::ZERO, |w, _| w.abs());
+        let most = heavy.map2(Lanes::ZERO, |w, _| (w / MIN_WEIGHT).clamp(RESCALE_LIMIT, HIGHEST));
+        let safe = run.rounding.tiny <= TINIEST
+            && (0..LANES).all(|l| sizes.small.0[l] >= LOWEST && sizes.highest.0[l] <= most.0[l]);
+        if safe {
+            let ratio = sizes.spread.map2(sizes.magnitude, |p, m| p / m).largest();
+            let choice = choices.at(ratio);
+            let decay = if run.b.is_some() { neg_log_bound(sizes.small.smallest()) } else { 0.0 };
+            let size = run.sizes.map_or_else(|| heavy.mul::<Plain>(sizes.magnitude), |sizes| sizes[at]);
+            let relative = Lanes::splat(ErrorBounds::of(run).at(&choice, ratio, decay));
+            return BlockBounds {
+                choice,
+                error: size.fma::<Plain>(relative, Lanes::splat(run.rounding.floor)),
+            };
+        }
+        let error = self.run(run.block(at)).error;
+        // Slow and rare: each pair of sides is divided by the larger.
+        let mut product = [(1.0_f64, 0_i64); LANES];
+        for (a, b) in out.a.iter_mut().zip(&mut out.b) {
+            for l in 0..LANES {
+                let top = a.0[l].abs().max(b.0[l].abs());
+                if top > 0.0 {
+                    (a.0[l], b.0[l]) = (a.0[l] / top, b.0[l] / top);
+                    product[l] = scaled_mul(product[l], top);
+                } else {
+                    // Such a player zeroes the whole game.
+                    out.weight.0[l] = 0.0;
+                }
+            }
+        }
+        for (weight, (fraction, power)) in out.weight.0.iter_mut().zip(product) {
+            *weight = ldexp(*weight * fraction, power);
+        }
+        let spread = measure(self.isa, out).spread.largest();
+        BlockBounds { choice: if spread.is_finite() { choices.at(spread) } else { choices.exact }, error }
+    }
+}
+
+dispatch! {
+    fn measure(block: &FactorBlock) -> FactorMagnitudes = body::<V>
+}
+
+#[inline(always)]
+fn body<V: Simd>(block: &FactorBlock) -> FactorMagnitudes {
+    let (mut magnitude, mut spread) = (Lanes::ONE, Lanes::ONE);
+    let (mut small, mut highest) = (Lanes::ONE, Lanes::ONE);
+    for (a, b) in block.a.iter().zip(&block.b) {
+        let gap = V::abs(a.sub::<V>(*b));
+        let top = V::max(V::abs(*a), V::abs(*b));
+        magnitude = magnitude.mul::<V>(top);
+        small = small.mul::<V>(V::min(Lanes::ONE, top));
+        spread = spread.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
+        highest = V::max(highest, spread);
+    }
+    FactorMagnitudes { magnitude, spread, small, highest }
+}

@@ -1,0 +1,208 @@
+//! What an index asks of a product game: averages over [`Measure`]s of values of players, or [`Averages`] of
+//! interactions of sets.
+//!
+//! With `I_T(t) = Σ_p w_p Π_{j∈T}(a_pj - b_pj) Π_{l∉T}((1-t) b_pl + t a_pl)`, which is `Σ_{S⊇T} t^(|S|-|T|)
+//! m(S)` in terms of the game's Möbius transform m, each index is an integral of `I_T`, whose density follows
+//! from its weights of m(S). For sets of up to k players, T of them:
+//!
+//! | index | of smaller sets | of k players |
+//! |---|---|---|
+//! | SII | `∫ I dt` | `∫ I dt` |
+//! | k-SII | `∫ I dt`, and `B(r)` times it of each larger set with r players more | `∫ I dt` |
+//! | Shapley–Taylor | `I(0)` | `∫ k (1 - t)^(k-1) I dt` |
+//! | faithful Shapley | `∫ ρ I dt`, see [`SizeWeighting::Faithful`] | `∫ ρ I dt` |
+//! | Banzhaf | `I(½)` | `I(½)` |
+//! | faithful Banzhaf | `I(½)`, and `(-½)^r` times it of each larger set | `I(½)` |
+//! | Möbius | `I(0)` | `I(0)` |
+//!
+//! The faithful Banzhaf index has the Möbius coefficients of `Σ_U I_U(½) Π_{j∈U} (x_j - ½)`, the part of the
+//! game that is of degree k (Hammer and Holzman 1992); B are Bernoulli's numbers, `-½, 1/6, 0, -1/30, …`
+//! (Bordt and von Luxburg 2023).
+
+use super::interaction_weights::{SizeWeighting, SizeWeightings, binomial};
+use super::interactions::Interactions;
+use super::owen::OwenValues;
+use super::product::{PlayerValues, ProductGame, read};
+use super::rule::InclusionMeasure;
+use super::set_error_bounds::RowErrorBounds;
+use super::sets::Sets;
+use crate::coalition_structure::CoalitionTree;
+use crate::control::RunControl;
+use crate::error::Result;
+use crate::index::{Interaction, ValueIndex};
+use crate::simd::Isa;
+
+/// What is averaged.
+pub(crate) enum IndexComputation {
+    /// What players add.
+    Players(InclusionMeasure),
+    /// What players add where unions stand together.
+    Unions(CoalitionTree),
+    /// What sets of players add together.
+    Sets {
+        /// By size.
+        averages: SizeWeightings,
+        /// What each set gets of each larger one, by the number of players that this has more, from 1.
+        shares: Vec<f64>,
+        /// Whether all values add up to the prediction less the base value.
+        adds_up: bool,
+    },
+}
+
+/// What is found.
+pub(crate) struct IndexValues {
+    /// Rows × outputs × sets: players, and then larger sets (see [`Sets`]).
+    pub(crate) values: Vec<f64>,
+    /// Rows × outputs: a bound on the error of each value, and of their sum if they are to add up.
+    pub(crate) error: Vec<f64>,
+}
+
+impl IndexComputation {
+    /// Of an index, and a tree of unions if there are some.
+    pub(crate) fn new(index: ValueIndex, unions: Option<&CoalitionTree>) -> Self {
+        match unions {
+            Some(tree) => Self::Unions(tree.clone()),
+            None => index.into(),
+        }
+    }
+}
+
+impl IndexValues {
+    /// What parts found of rows after rows.
+    pub(crate) fn join(parts: impl IntoIterator<Item = (Vec<f64>, Vec<f64>)>) -> Self {
+        let (values, error): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        Self { values: values.concat(), error: error.concat() }
+    }
+}
+
+impl From<ValueIndex> for IndexComputation {
+    fn from(index: ValueIndex) -> Self {
+        let (kind, order) = match index {
+            ValueIndex::Shapley | ValueIndex::Owen => return Self::Players(InclusionMeasure::Lebesgue),
+            ValueIndex::Banzhaf { chance } => return Self::Players(InclusionMeasure::at(chance)),
+            ValueIndex::BetaShapley { alpha, beta } => {
+                return Self::Players(InclusionMeasure::beta(beta, alpha));
+            }
+            ValueIndex::Semivalue(chances) => return Self::Players(InclusionMeasure::of(chances.all())),
+            ValueIndex::Interaction { kind, order } => (kind, order),
+        };
+        let average = |size: usize| match kind {
+            Interaction::Sii | Interaction::KSii => SizeWeighting::Uniform,
+            Interaction::Stii if size == order => SizeWeighting::First(order),
+            Interaction::Stii | Interaction::Moebius => SizeWeighting::At(0.0),
+            Interaction::Fsii => SizeWeighting::Faithful { size, order },
+            Interaction::Bii | Interaction::Fbii => SizeWeighting::At(0.5),
+        };
+        let shares = match kind {
+            Interaction::KSii => bernoulli(order - 1),
+            Interaction::Fbii => (1..order).map(|r| (-0.5_f64).powi(r as i32)).collect(),
+            _ => Vec::new(),
+        };
+        let averages = SizeWeightings::new((1..=order).map(average).collect());
+        Self::Sets { averages, shares, adds_up: index.is_efficient() }
+    }
+}
+
+/// Bernoulli's numbers from the first, -½.
+fn bernoulli(count: usize) -> Vec<f64> {
+    let mut all = vec![1.0];
+    for m in 1..=count {
+        let sum: f64 = all.iter().enumerate().map(|(k, b)| binomial(m + 1, k) * b).sum();
+        all.push(-sum / (m + 1) as f64);
+    }
+    all.split_off(1)
+}
+
+impl IndexComputation {
+    /// The size of the largest sets that get a value.
+    pub(crate) fn order(&self) -> usize {
+        if let Self::Sets { averages, .. } = self { averages.order() } else { 1 }
+    }
+
+    /// What pairs average, if these are the largest sets that get a value. What smaller sets get of them
+    /// takes nothing from them.
+    pub(crate) fn pair_weighting(&self) -> Option<SizeWeightings> {
+        match self {
+            Self::Sets { averages, .. } if averages.order() == 2 => Some(averages.of_largest()),
+            _ => None,
+        }
+    }
+
+    /// The sets of so many players that get a value; `None` for players alone.
+    pub(crate) fn subsets(&self, players: usize) -> Option<Vec<Vec<usize>>> {
+        if self.order() == 1 {
+            return None;
+        }
+        let mut all = Vec::new();
+        Sets::new(players, self.order()).for_each(|set| all.push(set.to_vec()));
+        Some(all)
+    }
+
+    /// The values of so many players, and outputs, of all rows of a game.
+    ///
+    /// # Errors
+    /// Those of the game.
+    pub(crate) fn compute<G: ProductGame>(
+        &self,
+        game: &G,
+        isa: Isa,
+        watch: RunControl<'_>,
+        (players, outputs): (usize, usize),
+    ) -> Result<IndexValues> {
+        match self {
+            Self::Players(measure) => {
+                let parts = read(game, (isa, measure), watch, || PlayerValues::new(players, outputs))?;
+                Ok(IndexValues::join(parts.into_iter().map(|part| (part.values, part.error))))
+            }
+            Self::Unions(tree) => {
+                let parts = read(game, (isa, &InclusionMeasure::Lebesgue), watch, || {
+                    OwenValues::new(tree, players, outputs)
+                })?;
+                Ok(IndexValues::join(parts.into_iter().map(|part| (part.values, part.error))))
+            }
+            Self::Sets { averages, .. } => {
+                let sets = Sets::new(players, averages.order());
+                let new = || Interactions::new(averages, &sets, outputs);
+                let parts = read(game, (isa, &InclusionMeasure::Lebesgue), watch, new)?;
+                let mut found = IndexValues { values: Vec::new(), error: Vec::new() };
+                for mut part in parts {
+                    for (g, own) in part.indices.chunks_exact_mut(sets.len()).enumerate() {
+                        found.error.push(self.finish(&part.errors.of(g), own, &sets));
+                    }
+                    found.values.append(&mut part.indices);
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// Makes the index of one row and output of its interactions; returns a bound on the error of each, and
+    /// of their sum if they are to add up.
+    pub(crate) fn finish(&self, errors: &RowErrorBounds<'_>, values: &mut [f64], sets: &Sets) -> f64 {
+        let (shares, adds_up) = match self {
+            Self::Players(measure) => (&[][..], matches!(measure, InclusionMeasure::Lebesgue)),
+            Self::Unions(_) => (&[][..], true),
+            Self::Sets { shares, adds_up, .. } => (&shares[..], *adds_up),
+        };
+        let bound = errors.bound(shares, adds_up, values, sets);
+        distribute_to_subsets(shares, values, sets);
+        bound
+    }
+}
+
+/// Gives each set what it gets of larger ones.
+fn distribute_to_subsets(shares: &[f64], values: &mut [f64], sets: &Sets) {
+    if shares.is_empty() {
+        return;
+    }
+    let (own, mut part, mut at) = (values.to_vec(), Vec::new(), 0);
+    sets.for_each(|set| {
+        // All subsets but none and all, by their bits.
+        for mask in 1..(1_usize << set.len()) - 1 {
+            part.clear();
+            part.extend(set.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, j)| *j));
+            values[sets.index_of(&part)] += shares[set.len() - part.len() - 1] * own[at];
+        }
+        at += 1;
+    });
+}

@@ -1,0 +1,213 @@
+//! How strong interactions of pairs can be, by player, without valuing any.
+//!
+//! With the ratios r of [interactions](super::interactions) the interaction of a pair is `Σ W r_j r_l` over
+//! points, reference rows and nodes, so that by Cauchy's and Schwarz's inequality it is `u_j u_l` at most,
+//! where `u_j² = Σ |W| r_j²` takes one pass over the factors. Where factors are too small to divide by,
+//! larger ones take their place there: with `f'_l ≥ |f_l|` a pair adds no more than `|w| Π f'_l` times its
+//! two `|a - b| / f'`.
+//!
+//! Closer by far, for the cost of one node: of a point whose factors are positive W has one sign, and with
+//! `Ω = Σ W` over nodes and the means `m = Σ W r / Ω` a pair has `Ω m_j m_l + Σ W (r_j - m_j)(r_l - m_l)`.
+//! The second sum is at most the product of two more numbers, the roots of
+//! `Σ |W| (r_j - m_j)² = Σ |W| r_j² - |Ω| m_j²` over all points, and they are small: ratios change little
+//! from node to node where factors are close to 1, as those of many players are.
+
+use std::ops::Range;
+
+use super::factor_block::FactorBlock;
+use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
+use super::interactions::SMALLEST;
+use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
+use super::quadrature::{QuadratureEngine, RoundingUnits, TermBatch};
+use super::set_error_bounds::per_set_error;
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
+
+/// Whatever a factor is, what it is divided by is no smaller.
+const MIN_DIVISOR: f64 = 1e-290;
+
+/// The terms with the coefficients of one output alone within their weights.
+pub(super) fn single_output_terms<'w>(
+    terms: &ProductTerms<'w>,
+    output: usize,
+    weighed: &'w mut ScaledTerms,
+) -> TermBatch<'w> {
+    let coef = &terms.coef[output..=output];
+    let mut run = terms.run;
+    if terms.coef.len() > 1 {
+        // What several outputs are weighed by afterwards.
+        let largest = coef[0].iter().flat_map(|lanes| lanes.0).fold(1.0, |most: f64, c| most.max(c.abs()));
+        run.rounding = RoundingUnits { floor: largest * run.rounding.floor, ..run.rounding };
+    }
+    weighed.fold(run, coef).0
+}
+
+/// How strong players' interactions can be.
+#[derive(Default)]
+pub(crate) struct PlayerBound {
+    /// By player u: no interaction is larger than the product of its players', but for `error`.
+    pub(crate) whole: Vec<f64>,
+    /// Nor farther from that of means over nodes than the product of these.
+    pub(crate) apart: Vec<f64>,
+    /// A bound on the error of each interaction, but for its summing up.
+    pub(crate) error: f64,
+}
+
+/// How strong the interactions of each player can be, in a game of one row.
+pub(crate) struct InteractionBounds<'a> {
+    rules: RuleCache<'a>,
+    output: usize,
+    /// By player, the squares.
+    whole: Vec<f64>,
+    apart: Vec<f64>,
+    error: f64,
+    /// Numbers that were summed up.
+    summed: usize,
+    weighed: ScaledTerms,
+    nodes: NodeSums,
+    /// By active factor, whole and apart.
+    sums: Vec<[Lanes; 2]>,
+}
+
+impl<'a> InteractionBounds<'a> {
+    /// Of interactions that are averaged as the first size of `averages` is.
+    pub(crate) fn new(averages: &'a SizeWeightings, players: usize, output: usize) -> Self {
+        let (whole, apart, sums) = (vec![0.0; players], vec![0.0; players], Vec::new());
+        let (rules, nodes, weighed) = (RuleCache::new(averages), NodeSums::default(), ScaledTerms::default());
+        Self { rules, output, whole, apart, error: 0.0, summed: 0, weighed, nodes, sums }
+    }
+
+    /// What was found, rounded up.
+    pub(crate) fn finish(self) -> PlayerBound {
+        let up = 1.0 + 2.0 * f64::EPSILON * (self.summed + 8) as f64;
+        let root = |squares: Vec<f64>| squares.iter().map(|square| (up * square).sqrt() * up).collect();
+        PlayerBound { whole: root(self.whole), apart: root(self.apart), error: self.error }
+    }
+}
+
+impl TermAccumulator for InteractionBounds<'_> {
+    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+        debug_assert!(rows.len() == 1, "a game of several rows");
+    }
+
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+        if terms.players.is_empty() {
+            return;
+        }
+        let Self { rules, output, whole, apart, error, summed, weighed, nodes, sums } = self;
+        let run = single_output_terms(terms, *output, weighed);
+        let (count, height) = (run.players, rules.averages().heights[0]);
+        let choices = rules.averages().choices(count);
+        sums.clear();
+        sums.resize(count, [Lanes::ZERO; 2]);
+        let mut block = FactorBlock::default();
+        for at in 0..run.weights.len() {
+            let found = engine.block(&run, at, &choices, &mut block);
+            *error += per_set_error(2, height, found.error);
+            if count < 2 {
+                continue;
+            }
+            let rule = rules.at(&found.choice);
+            *summed += rule.len() + 1;
+            nodes.add_up(engine.isa, &block, &rule);
+            nodes.squares(sums);
+        }
+        *summed += LANES;
+        for (&k, [own, rest]) in run.active.iter().zip(sums.iter()) {
+            let player = terms.players[k as usize];
+            whole[player] += own.sum();
+            apart[player] += rest.sum();
+        }
+    }
+}
+
+/// The nodes of a block, summed up.
+pub(super) struct NodeSums {
+    /// By factor the ratios at a node, `Σ |W| r` and `Σ |W| r²`.
+    ratios: Vec<Lanes>,
+    firsts: Vec<Lanes>,
+    seconds: Vec<Lanes>,
+    /// `Σ |W|`, or 0 where there are no means.
+    weight: Lanes,
+    /// What the sums are off, relatively.
+    off: Lanes,
+}
+
+impl Default for NodeSums {
+    fn default() -> Self {
+        let (ratios, firsts, seconds) = (Vec::new(), Vec::new(), Vec::new());
+        Self { ratios, firsts, seconds, weight: Lanes::ZERO, off: Lanes::ZERO }
+    }
+}
+
+impl NodeSums {
+    pub(super) fn add_up(&mut self, isa: Isa, block: &FactorBlock, rule: &[SharedNode]) {
+        for own in [&mut self.ratios, &mut self.firsts, &mut self.seconds] {
+            own.clear();
+            own.resize(block.a.len(), Lanes::ZERO);
+        }
+        add_up(isa, block, rule, self);
+        if rule.iter().any(|node| node.weights[0] < 0.0) {
+            self.weight = Lanes::ZERO;
+        }
+    }
+
+    /// Adds `Σ |W| r²`, and what is left of it without the mean, rounded up.
+    fn squares(&self, sums: &mut [[Lanes; 2]]) {
+        let (weight, off) = (self.weight, self.off);
+        let inverse = weight.map2(weight, |weight, _| if weight > 0.0 { 1.0 / weight } else { 0.0 });
+        for ((first, second), [whole, apart]) in self.firsts.iter().zip(&self.seconds).zip(sums) {
+            let (up, mean) = (off.mul::<Plain>(*second), first.mul::<Plain>(*first).mul::<Plain>(inverse));
+            *whole = whole.add::<Plain>(second.add::<Plain>(up));
+            let rest = second.map2(mean, |second, mean| (second - mean).max(0.0));
+            // Off are the two, and the mean's share of an interaction.
+            *apart = apart.add::<Plain>(Lanes::splat(10.0).fma::<Plain>(up, rest));
+        }
+    }
+
+    /// The weight of the means, and by factor the means.
+    pub(super) fn means(&mut self, block: &FactorBlock) -> (Lanes, &[Lanes]) {
+        for (mean, first) in self.ratios.iter_mut().zip(&self.firsts) {
+            *mean = first.map2(self.weight, |first, weight| if weight > 0.0 { first / weight } else { 0.0 });
+        }
+        (self.weight.map2(block.weight, f64::copysign), &self.ratios)
+    }
+}
+
+dispatch! {
+    fn add_up(block: &FactorBlock, rule: &[SharedNode], out: &mut NodeSums) = add_up_body::<V>
+}
+
+#[inline(always)]
+fn add_up_body<V: Simd>(block: &FactorBlock, rule: &[SharedNode], out: &mut NodeSums) {
+    let count = block.a.len();
+    let (ratios, firsts, seconds) =
+        (&mut out.ratios[..count], &mut out.firsts[..count], &mut out.seconds[..count]);
+    let (mut weights, mut most, mut short) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+    for node in rule {
+        let (mut product, mut lost) = (Lanes::ONE, Lanes::splat(count as f64));
+        for l in 0..count {
+            let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
+            let least = V::max(top.mul::<V>(Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
+            let factor = block.factor::<V>(l, node.t, node.s);
+            let size = V::max(V::abs(factor), least);
+            let inverse = V::div(Lanes::ONE, size);
+            product = product.mul::<V>(size);
+            ratios[l] = block.a[l].sub::<V>(block.b[l]).mul::<V>(inverse);
+            // Where a factor is negative or too small.
+            short = V::max(short, size.sub::<V>(factor));
+            // A factor is off by a rounding of the larger of its sides, and so are products and ratios.
+            lost = top.fma::<V>(inverse, lost);
+        }
+        let weight = V::abs(block.weight).mul::<V>(product).mul::<V>(Lanes::splat(node.weights[0].abs()));
+        weights = weights.add::<V>(weight);
+        most = V::max(most, lost);
+        for l in 0..count {
+            let own = weight.mul::<V>(ratios[l]);
+            firsts[l] = firsts[l].add::<V>(own);
+            seconds[l] = own.fma::<V>(ratios[l], seconds[l]);
+        }
+    }
+    out.weight = weights.map2(short, |weight, short| if short > 0.0 { 0.0 } else { weight });
+    let roundings = most.add::<V>(Lanes::splat(rule.len() as f64));
+    out.off = roundings.mul::<V>(Lanes::splat(8.0 * f64::EPSILON));
+}

@@ -1,0 +1,322 @@
+//! The interactions of some pairs of players, where all are too many.
+
+use std::ops::Range;
+
+use super::factor_block::FactorBlock;
+use super::interaction_bounds::{NodeSums, single_output_terms};
+use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
+use super::interactions::SMALLEST;
+use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
+use super::quadrature::QuadratureEngine;
+use super::set_products::{COLUMNS, FactorRatios, ROWS, SAMPLE_CAPACITY, STRIDE, tile};
+use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
+
+/// Of the pairs of a player some columns, and where their sums stand.
+#[derive(Clone, Debug)]
+pub(crate) struct PairRow {
+    pub(crate) columns: ColumnSet,
+    pub(crate) start: usize,
+}
+
+/// Ranks, ascending.
+#[derive(Clone, Debug)]
+pub(crate) enum ColumnSet {
+    /// All of these.
+    Range(Range<usize>),
+    /// Some.
+    Listed(Vec<usize>),
+}
+
+impl ColumnSet {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Range(range) => range.len(),
+            Self::Listed(list) => list.len(),
+        }
+    }
+
+    /// One after the other.
+    pub(crate) fn each(&self) -> impl Iterator<Item = usize> {
+        let (range, list) = match self {
+            Self::Range(range) => (range.clone(), &[][..]),
+            Self::Listed(list) => (0..0, &list[..]),
+        };
+        range.chain(list.iter().copied())
+    }
+
+    /// From the first to the last.
+    fn range(&self) -> Range<usize> {
+        match self {
+            Self::Range(range) => range.clone(),
+            Self::Listed(list) => list.first().map_or(0..0, |first| *first..list[list.len() - 1] + 1),
+        }
+    }
+
+    /// Where a column stands among them.
+    fn place(&self, column: usize) -> Option<usize> {
+        match self {
+            Self::Range(range) => range.contains(&column).then(|| column - range.start),
+            Self::Listed(list) => list.binary_search(&column).ok(),
+        }
+    }
+}
+
+/// Some pairs of ranked players: of rows from the first on, one after the other, some columns beyond.
+#[derive(Debug, Default)]
+pub(crate) struct PairRows {
+    /// The first row.
+    pub(crate) first: usize,
+    pub(crate) steps: Vec<PairRow>,
+}
+
+impl PairRows {
+    /// How many pairs they are.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.last().map_or(0, |step| step.start + step.columns.len())
+    }
+
+    /// The next row has these columns.
+    pub(crate) fn push(&mut self, columns: ColumnSet) {
+        let start = self.len();
+        self.steps.push(PairRow { columns, start });
+    }
+}
+
+/// What is summed up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Samples {
+    /// All nodes: interactions.
+    Nodes,
+    /// Means over nodes: what is close to interactions, see [strengths](super::strengths).
+    Means,
+}
+
+/// The interactions of some pairs, in a game of one row.
+pub(crate) struct PairInteractions<'a> {
+    rules: RuleCache<'a>,
+    samples: Samples,
+    output: usize,
+    /// By player the rank.
+    ranks: &'a [usize],
+    stairs: &'a PairRows,
+    /// In the order of the pairs.
+    pub(crate) values: Vec<f64>,
+    /// How often sums were rounded.
+    pub(crate) rounded: usize,
+    ratios: FactorRatios,
+    weighed: ScaledTerms,
+    nodes: NodeSums,
+    /// Ranks and places of the active factors that matter, ascending, and how many are active: what has been
+    /// gathered is theirs.
+    ranked: Vec<(usize, usize)>,
+    active: usize,
+    rows: Vec<Lanes>,
+    /// Known from the first terms on.
+    isa: Option<Isa>,
+}
+
+impl<'a> PairInteractions<'a> {
+    /// See [`InteractionBounds::new`].
+    pub(crate) fn new(
+        (averages, samples): (&'a SizeWeightings, Samples),
+        ranks: &'a [usize],
+        stairs: &'a PairRows,
+        output: usize,
+    ) -> Self {
+        let (values, ratios, weighed) =
+            (vec![0.0; stairs.len()], FactorRatios::default(), ScaledTerms::default());
+        let (rules, nodes) = (RuleCache::new(averages), NodeSums::default());
+        let (ranked, rows) = (Vec::new(), Vec::new());
+        let (rounded, active, isa) = (0, 0, None);
+        Self {
+            rules,
+            samples,
+            output,
+            ranks,
+            stairs,
+            values,
+            rounded,
+            ratios,
+            weighed,
+            nodes,
+            ranked,
+            active,
+            rows,
+            isa,
+        }
+    }
+
+    /// The pairs take in what has been gathered.
+    fn flush(&mut self) {
+        if let Some(isa) = self.isa.filter(|_| !self.ratios.is_empty()) {
+            let Self { ratios, ranked, stairs, rows, values, .. } = self;
+            add(isa, ratios, ranked, stairs, rows, values);
+            self.ratios.clear();
+            self.rounded += 1;
+        }
+    }
+
+    /// What is gathered from now on is of these factors. Runs that have the same, as most do, are gathered
+    /// together.
+    fn switch_factors(&mut self, ranked: Vec<(usize, usize)>, active: usize) {
+        if (self.active, &self.ranked) != (active, &ranked) {
+            self.flush();
+            self.ratios.resize(active, 1);
+            (self.active, self.ranked) = (active, ranked);
+        }
+    }
+
+    /// A node of a block, without dividing.
+    fn add_node_directly(&mut self, block: &FactorBlock, node: &SharedNode) {
+        let Self { ranked, stairs, values, .. } = self;
+        let count = block.a.len();
+        let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
+        let gap = |l: usize| block.a[l].sub::<Plain>(block.b[l]);
+        // Products of the factors before and after.
+        let (mut before, mut after) = (vec![Lanes::ONE; count + 1], vec![Lanes::ONE; count + 1]);
+        for &(row, j) in rows_of(ranked, stairs) {
+            let of = |l: usize| if l == j { Lanes::ONE } else { factor[l] };
+            after[count] = block.weight.mul::<Plain>(Lanes::splat(node.weights[0])).mul::<Plain>(gap(j));
+            (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(of(l)));
+            (0..count).for_each(|l| before[l + 1] = before[l].mul::<Plain>(of(l)));
+            let step = &stairs.steps[row - stairs.first];
+            for &(column, l) in between(ranked, step.columns.range()) {
+                let Some(at) = step.columns.place(column) else { continue };
+                values[step.start + at] += before[l].mul::<Plain>(after[l + 1]).mul::<Plain>(gap(l)).sum();
+            }
+        }
+        self.rounded += 1;
+    }
+}
+
+/// Those whose ranks are `from..to`.
+fn between(ranked: &[(usize, usize)], ranks: Range<usize>) -> &[(usize, usize)] {
+    let at = |rank: usize| ranked.partition_point(|(own, _)| *own < rank);
+    let start = at(ranks.start);
+    &ranked[start..at(ranks.end).max(start)]
+}
+
+fn rows_of<'r>(ranked: &'r [(usize, usize)], stairs: &PairRows) -> &'r [(usize, usize)] {
+    between(ranked, stairs.first..stairs.first + stairs.steps.len())
+}
+
+impl TermAccumulator for PairInteractions<'_> {
+    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+        debug_assert!(rows.len() == 1, "a game of several rows");
+    }
+
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+        let active = &terms.run.active[..terms.run.players];
+        let last = self.stairs.steps.iter().map(|step| step.columns.range().end).max().unwrap_or(0);
+        let ranks = active.iter().map(|&k| self.ranks[terms.players[k as usize]]).zip(0..);
+        let mut ranked: Vec<(usize, usize)> =
+            ranks.filter(|(rank, _)| (self.stairs.first..last).contains(rank)).collect();
+        ranked.sort_unstable();
+        if ranked.len() < 2 || rows_of(&ranked, self.stairs).is_empty() {
+            return;
+        }
+        self.isa = Some(engine.isa);
+        self.switch_factors(ranked, terms.run.players);
+        let mut weighed = std::mem::take(&mut self.weighed);
+        let run = single_output_terms(terms, self.output, &mut weighed);
+        let choices = self.rules.averages().choices(run.players);
+        let mut block = FactorBlock::default();
+        for at in 0..run.weights.len() {
+            let found = engine.block(&run, at, &choices, &mut block);
+            let rule = self.rules.at(&found.choice);
+            if self.samples == Samples::Means {
+                if self.ratios.len() == SAMPLE_CAPACITY {
+                    self.flush();
+                }
+                self.nodes.add_up(engine.isa, &block, &rule);
+                let (weight, means) = self.nodes.means(&block);
+                self.ratios.push_sample(weight, means);
+                continue;
+            }
+            for node in rule.iter() {
+                if self.ratios.len() == SAMPLE_CAPACITY {
+                    self.flush();
+                }
+                if !self.ratios.push(engine.isa, &block, node, SMALLEST) {
+                    self.add_node_directly(&block, node);
+                }
+            }
+        }
+        self.weighed = weighed;
+    }
+
+    fn end(&mut self) {
+        self.flush();
+    }
+}
+
+dispatch! {
+    /// Adds the gathered samples to the values of all pairs.
+    fn add(ratios: &FactorRatios, ranked: &[(usize, usize)], stairs: &PairRows, rows: &mut Vec<Lanes>, values: &mut [f64]) = add_body::<V>
+}
+
+#[inline(always)]
+fn add_body<V: Simd>(
+    ratios: &FactorRatios,
+    ranked: &[(usize, usize)],
+    stairs: &PairRows,
+    rows: &mut Vec<Lanes>,
+    values: &mut [f64],
+) {
+    let weights = ratios.weights(1);
+    let len = weights.len();
+    rows.resize(ROWS * STRIDE, Lanes::ZERO);
+    for tall in rows_of(ranked, stairs).chunks(ROWS) {
+        let step = |i: usize| &stairs.steps[tall[i].0 - stairs.first];
+        for (i, (_, factor)) in tall.iter().enumerate() {
+            let out = rows[i * STRIDE..][..len].iter_mut();
+            for ((out, w), r) in out.zip(weights).zip(ratios.of(*factor)) {
+                *out = w.mul::<V>(*r);
+            }
+        }
+        if matches!(step(0).columns, ColumnSet::Listed(_)) {
+            (0..tall.len())
+                .for_each(|i| listed::<V>(ratios, ranked, step(i), &rows[i * STRIDE..][..len], values));
+            continue;
+        }
+        let taken = (0..tall.len()).map(|i| step(i).columns.range()).filter(|range| !range.is_empty());
+        let (from, to) =
+            taken.fold((usize::MAX, 0), |(from, to), range| (from.min(range.start), to.max(range.end)));
+        // Rows and columns beyond the last are repeated.
+        let row = |i: usize| &rows[i.min(tall.len() - 1) * STRIDE..][..len];
+        for wide in between(ranked, from..to).chunks(COLUMNS) {
+            let of = |j: usize| ratios.of(wide[j.min(wide.len() - 1)].1);
+            let own = tile::<V>(&[row(0), row(1), row(2), row(3)], &[of(0), of(1), of(2), of(3)], 0, len);
+            for (i, own) in own.iter().enumerate().take(tall.len()) {
+                let step = step(i);
+                for ((column, _), sum) in wide.iter().zip(own) {
+                    if let Some(at) = step.columns.place(*column) {
+                        values[step.start + at] += sum.sum();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The listed columns of one row.
+#[inline(always)]
+fn listed<V: Simd>(
+    ratios: &FactorRatios,
+    ranked: &[(usize, usize)],
+    step: &PairRow,
+    row: &[Lanes],
+    values: &mut [f64],
+) {
+    let mut left = between(ranked, step.columns.range());
+    let ColumnSet::Listed(list) = &step.columns else { return };
+    for (column, value) in list.iter().zip(&mut values[step.start..]) {
+        left = &left[left.partition_point(|(own, _)| own < column)..];
+        let Some((_, factor)) = left.first().filter(|(own, _)| own == column) else { continue };
+        let mut sum = Lanes::ZERO;
+        for (w, r) in row.iter().zip(ratios.of(*factor)) {
+            sum = w.fma::<V>(*r, sum);
+        }
+        *value += sum.sum();
+    }
+}

@@ -1,0 +1,162 @@
+//! Worths of all coalitions where independent parts of a row are averaged apart: products, over parts, of
+//! what present players' factors make of the mean of the absent players'. Coalitions go eight a [`Lanes`], by
+//! the bits of who is present: those of the first three players are a lane's place, those of the others its
+//! block.
+
+use super::coalition_tables::{LaneRange, add_absent_means, padded, products};
+use crate::kernel_model::parts::Tuples;
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+
+/// Players within a block.
+const BLOCK_PLAYERS: usize = 3;
+
+/// Lanes of a run of rows whose means are made together.
+const RUN_LANES: usize = 4;
+
+/// Blocks of all coalitions of so many players.
+pub(crate) fn blocks(players: usize) -> usize {
+    1 << players.saturating_sub(BLOCK_PLAYERS)
+}
+
+/// The products of the factors of each coalition's players, for each of some rows.
+#[derive(Default)]
+pub(crate) struct PresentProducts {
+    /// By row, those of the first players.
+    low: Vec<Lanes>,
+    /// Blocks × rows: those of the others.
+    high: Vec<f64>,
+}
+
+impl PresentProducts {
+    /// From factors, players × rows.
+    pub(crate) fn fill(&mut self, factors: &[f64], rows: usize) {
+        let players = factors.len() / rows.max(1);
+        let factor = |j: usize, i: usize| factors[j * rows + i];
+        // Who is no player is in no coalition.
+        let within = |i: usize| {
+            let mut all = [1.0; LANES];
+            for j in 0..BLOCK_PLAYERS {
+                let own = if j < players { factor(j, i) } else { 0.0 };
+                for at in 0..1 << j {
+                    all[at + (1 << j)] = all[at] * own;
+                }
+            }
+            Lanes(all)
+        };
+        self.low.clear();
+        self.low.extend((0..rows).map(within));
+        self.high.clear();
+        self.high.resize(rows, 1.0);
+        for j in BLOCK_PLAYERS..players {
+            let own = &factors[j * rows..(j + 1) * rows];
+            for block in 0..1 << (j - BLOCK_PLAYERS) {
+                let from = block * rows;
+                self.high.extend_from_within(from..from + rows);
+                let last = self.high.len() - rows;
+                self.high[last..].iter_mut().zip(own).for_each(|(h, f)| *h *= f);
+            }
+        }
+    }
+}
+
+dispatch! {
+    /// Adds to each row's number in `out`, for the coalitions of a block, the scaled product of its present
+    /// players' factors and the mean of the others'.
+    pub(crate) fn add_block(present: &PresentProducts, block: usize, means: &[Lanes], scale: f64, out: &mut [Lanes]) = add_block_body::<V>
+}
+
+#[inline(always)]
+fn add_block_body<V: Simd>(
+    present: &PresentProducts,
+    block: usize,
+    means: &[Lanes],
+    scale: f64,
+    out: &mut [Lanes],
+) {
+    let rows = out.len();
+    let high = &present.high[block * rows..(block + 1) * rows];
+    for (((out, low), high), mean) in out.iter_mut().zip(&present.low).zip(high).zip(means) {
+        *out = low.mul::<V>(*mean).fma::<V>(Lanes::splat(scale * high), *out);
+    }
+}
+
+dispatch! {
+    /// The sum over tuples of coefficients times the products of their rows' numbers on each side.
+    pub(crate) fn sum_over_tuples(tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]) -> Lanes = sum_tuples_body::<V>
+}
+
+#[inline(always)]
+fn sum_tuples_body<V: Simd>(tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]) -> Lanes {
+    let width = sides.len();
+    let mut sum = Lanes::ZERO;
+    for (first, run) in tuples.runs() {
+        let mut own = Lanes::ZERO;
+        match width {
+            1 => own = Lanes::splat(coef[run.start]),
+            2 => {
+                let second = &tuples.rows[2 * run.start..2 * run.end];
+                for (row, c) in second.chunks_exact(2).zip(&coef[run]) {
+                    own = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), own);
+                }
+            }
+            _ => {
+                for tuple in run {
+                    let others = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
+                    own = others.fold(Lanes::splat(coef[tuple]), |all, one| all.mul::<V>(one)).add::<V>(own);
+                }
+            }
+        }
+        sum = sides[0][first].fma::<V>(own, sum);
+    }
+    sum
+}
+
+/// Means of the products of absent players' factors over reference rows, of which `factors` gives those,
+/// players × rows: blocks × rows.
+pub(crate) fn means(
+    isa: Isa,
+    (players, rows): (usize, usize),
+    weights: &[f64],
+    mut factors: impl FnMut(usize, &mut [f64]),
+) -> Vec<Lanes> {
+    let padded_rows = rows.next_multiple_of(RUN_LANES * LANES);
+    let (runs, low) = (padded_rows / (RUN_LANES * LANES), players / 2);
+    let mut sums = vec![Lanes::ZERO; (runs * RUN_LANES) << players];
+    let mut own = vec![0.0; players * rows];
+    let some = crate::game::TERMS;
+    let mut gathered: Vec<Vec<f64>> = vec![Vec::new(); some];
+    let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); some];
+    for from in (0..weights.len()).step_by(some) {
+        let to = weights.len().min(from + some);
+        for (b, factors_of) in (from..to).zip(&mut gathered) {
+            factors(b, &mut own);
+            padded(&own, rows, padded_rows, factors_of);
+        }
+        for (run, sums) in sums.chunks_exact_mut(RUN_LANES << players).enumerate() {
+            for ((b, factors), [first, others]) in (from..to).zip(&gathered).zip(&mut sets) {
+                let of = LaneRange { factors, each: runs * RUN_LANES, from: run * RUN_LANES };
+                products(isa, of, 0..low, &[Lanes::ONE; RUN_LANES], first);
+                products(isa, of, low..players, &[Lanes::splat(weights[b]); RUN_LANES], others);
+            }
+            add_absent_means(isa, RUN_LANES, &sets[..to - from], sums);
+        }
+    }
+    in_blocks(players, rows, |coalition, out| {
+        for (run, out) in out.chunks_mut(RUN_LANES * LANES).enumerate() {
+            let own = &sums[(run << players | coalition) * RUN_LANES..][..RUN_LANES];
+            out.iter_mut().zip(own.iter().flat_map(|lanes| lanes.0)).for_each(|(out, v)| *out = v);
+        }
+    })
+}
+
+/// Numbers of all coalitions and rows, as blocks × rows; `fill` writes those of a coalition.
+pub(crate) fn in_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [f64])) -> Vec<Lanes> {
+    let (mut out, mut own) = (vec![Lanes::ZERO; blocks(players) * rows], vec![0.0; rows]);
+    for coalition in 0..1_usize << players {
+        let (block, lane) = (coalition >> BLOCK_PLAYERS, coalition & (LANES - 1));
+        fill(coalition, &mut own);
+        let lanes = &mut out[block * rows..(block + 1) * rows];
+        lanes.iter_mut().zip(&own).for_each(|(out, v)| out.0[lane] = *v);
+    }
+    out
+}

@@ -1,0 +1,449 @@
+//! Games of powers: `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`, which are no product games, and as
+//! exact.
+//!
+//! With others present with chance t, and [`Measure`] μ, player j's value is the coefficient of `z^p / p!` in
+//! `e^{cz} ∫ (A_j - B_j) Π_{l≠j} F_l dμ(t)`, where `A_j = e^{u_j z}`, `B_j = e^{v_j z}` and
+//! `F_l = (1-t) B_l + t A_l`: that of a product game whose factors are series in z. The integrand is a
+//! polynomial in t of degree p - 1 at most, so ⌈p/2⌉ nodes are exact, whatever the number of players.
+//!
+//! Where players are as many as terms, products of all but one are [series](super::series) with p + 1
+//! coefficients; small powers have [shared ones](super::cumulants), which take less; Owen values come [level
+//! by level](super::owen_series).
+//!
+//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which no worth of a coalition exceeds, where
+//! sums are those of sizes.
+
+use super::cumulants::{COEFFICIENT_BOUNDS, MAX_SHARED_POWER, values_by_shared_coefficients};
+use super::interaction_weights::{SizeWeightings, binomial};
+use super::owen_series::OwenSeries;
+use super::power_series::{SeriesChain, exponential};
+use super::rule::{InclusionMeasure, Node, RuleChoice};
+use crate::coalition_structure::CoalitionTree;
+use crate::game::TERMS;
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
+
+/// What is lost below the smallest normal number, relative to `(1 + M^{1/p})^p`.
+const FLOOR: f64 = 1e-300;
+
+/// What is absent.
+#[derive(Clone, Copy)]
+pub(crate) enum AbsentSums<'a> {
+    /// Rows, by their distances from the centre, one after the other, and their weights.
+    Rows { centred: &'a [f64], weights: &'a [f64] },
+    /// Everyone's own mean: block by block and player by player the coefficients of the series of `E e^{vz}`;
+    /// column by column the p-th root of the p-th absolute moment of distances from the centre; and how many
+    /// roundings a mean takes.
+    Means { series: &'a [Lanes], norms: &'a [f64], roundings: usize },
+}
+
+/// One row's sums at some points.
+#[derive(Clone, Copy)]
+pub(crate) struct RowSums<'a> {
+    /// Multiplies the powers.
+    pub(crate) scale: f64,
+    pub(crate) degree: usize,
+    pub(crate) constant: f64,
+    /// Column by column, player by player, what multiplies distances from the centre: one number a point.
+    pub(crate) slopes: &'a [f64],
+    /// Number of points, which fill whole lanes.
+    pub(crate) len: usize,
+    /// Where each player's columns end.
+    pub(crate) ends: &'a [usize],
+    /// Present distances from the centre.
+    pub(crate) present: &'a [f64],
+    pub(crate) absent: AbsentSums<'a>,
+    /// Units of rounding (ε/2) that sums bring along, and what else is rounded once for all values together,
+    /// relative to M.
+    pub(crate) units: f64,
+    /// Units of the sums that a value ends up in.
+    pub(crate) sums: f64,
+}
+
+impl RowSums<'_> {
+    /// A bound on the error of the values, and of their sum, relative to M.
+    fn error_bound(&self, nodes: usize, shared: bool) -> f64 {
+        let (p, players) = (self.degree as f64, self.ends.len() as f64);
+        // Of a polynomial of degree p - 1 that is 2 at most, nodes that are off by half an ulp make 2 (p -
+        // 1)² ulps (Markov).
+        let outside = self.units + 4.0 * p * p;
+        let (roundings, spread) = match self.absent {
+            AbsentSums::Rows { .. } if shared => {
+                (p * (2.0 * players + 16.0), COEFFICIENT_BOUNDS[self.degree - 1])
+            }
+            AbsentSums::Rows { .. } => (players * (2.0 * p + 8.0), 2.0 * p),
+            AbsentSums::Means { roundings, .. } => {
+                (players * (2.0 * p + 8.0) + p * roundings as f64, 2.0 * p)
+            }
+        };
+        let variants = match self.absent {
+            AbsentSums::Rows { weights, .. } => TERMS + weights.len().div_ceil(TERMS),
+            AbsentSums::Means { .. } => 1,
+        };
+        let own = roundings + (2 * nodes + variants) as f64 + self.sums + 16.0;
+        1.01 * 0.5 * f64::EPSILON * (outside + spread * own)
+    }
+
+    /// Whether coefficients are shared.
+    fn shared(&self) -> bool {
+        matches!(self.absent, AbsentSums::Rows { .. }) && self.degree <= MAX_SHARED_POWER
+    }
+
+    #[inline(always)]
+    fn derivative(&self, column: usize, block: usize) -> Lanes {
+        let mut out = Lanes::ZERO;
+        out.0.copy_from_slice(&self.slopes[column * self.len + block * LANES..][..LANES]);
+        out
+    }
+
+    /// Every player's sum for a row with these distances, into `out`.
+    #[inline(always)]
+    fn players<V: Simd>(&self, centred: &[f64], block: usize, out: &mut Vec<Lanes>) {
+        out.clear();
+        let mut from = 0;
+        for &end in self.ends {
+            let mut own = Lanes::ZERO;
+            for column in from..end {
+                own = self.derivative(column, block).fma::<V>(Lanes::splat(centred[column]), own);
+            }
+            out.push(own);
+            from = end;
+        }
+    }
+
+    /// M between the present row and such distances.
+    #[inline(always)]
+    fn magnitude<V: Simd>(&self, other: &[f64], block: usize) -> Lanes {
+        let mut size = Lanes::splat(self.constant.abs());
+        for (column, (u, v)) in self.present.iter().zip(other).enumerate() {
+            let far = Lanes::splat(u.abs().max(v.abs()));
+            size = V::abs(self.derivative(column, block)).fma::<V>(far, size);
+        }
+        power::<V>(size, self.degree)
+    }
+}
+
+/// `x^p` for p ≥ 1.
+#[inline(always)]
+fn power<V: Simd>(x: Lanes, p: usize) -> Lanes {
+    let mut power = x;
+    for _ in 1..p {
+        power = power.mul::<V>(x);
+    }
+    power
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+pub(crate) enum PowerRequest<'a> {
+    /// Values under the engine's measure.
+    Values,
+    /// Averages of interactions of sets.
+    Sets(&'a SizeWeightings),
+    /// Owen values, of players by their places.
+    Unions(&'a CoalitionTree),
+}
+
+/// What is asked of a block.
+#[derive(Clone, Copy)]
+enum BlockRequest<'a> {
+    /// Sets of so many players: see [`Chain::values`].
+    Sets { nodes: &'a [Node], largest: usize },
+    /// See [`Levels`].
+    Unions(&'a CoalitionTree),
+}
+
+/// What is found at the eight points of a block.
+pub(crate) struct PowerResult<'a> {
+    /// One a player.
+    pub(crate) values: &'a [Lanes],
+    /// Larger sets of players, by size and in [order](super::sets::Sets), if they were asked for.
+    pub(crate) larger: &'a [Lanes],
+    /// A bound on the error of each value, and of their sum.
+    pub(crate) error: Lanes,
+    /// A bound on |value of any coalition|.
+    pub(crate) magnitude: Lanes,
+}
+
+/// Finds the values of games of powers.
+pub(crate) struct PowerEngine {
+    isa: Isa,
+    measure: InclusionMeasure,
+    memory: PowerScratch,
+    found: Vec<Lanes>,
+    larger: Vec<Lanes>,
+    /// The last that averages had, which are the same in all runs.
+    rule: Option<Rule>,
+}
+
+/// Nodes by the size of sets.
+struct Rule {
+    /// How many a uniform average takes, and how many all sizes share.
+    count: usize,
+    nodes: usize,
+    by_size: Vec<Vec<Node>>,
+}
+
+impl Rule {
+    fn new(averages: &SizeWeightings, count: usize) -> Self {
+        let shared = averages.rule(&RuleChoice { nodes: count, quadrature: 0.0, mass: 0.0 });
+        let of = |s: usize| {
+            let own = shared.iter().filter(|node| node.weights[s] != 0.0);
+            own.map(|node| Node::new(node.t, node.s, node.weights[s])).collect()
+        };
+        Self { count, nodes: shared.len(), by_size: (0..averages.order()).map(of).collect() }
+    }
+}
+
+struct PowerScratch {
+    present: Vec<Lanes>,
+    absent: Vec<Lanes>,
+    /// Their series.
+    a: Vec<Lanes>,
+    b: Vec<Lanes>,
+    chain: SeriesChain,
+    /// Sums over some reference rows, and over all: players, and then pairs.
+    some: Vec<Lanes>,
+    all: Vec<Lanes>,
+    magnitude: Lanes,
+}
+
+impl PowerEngine {
+    pub(crate) fn new(isa: Isa, measure: InclusionMeasure) -> Self {
+        let vectors: [Vec<Lanes>; 6] = Default::default();
+        let [present, absent, a, b, some, all] = vectors;
+        let (chain, magnitude) = (SeriesChain::default(), Lanes::ZERO);
+        let memory = PowerScratch { present, absent, a, b, chain, some, all, magnitude };
+        Self { isa, measure, memory, found: Vec::new(), larger: Vec::new(), rule: None }
+    }
+
+    /// The values of a block.
+    pub(crate) fn run(
+        &mut self,
+        sums: &RowSums<'_>,
+        block: usize,
+        asked: PowerRequest<'_>,
+    ) -> PowerResult<'_> {
+        let players = sums.ends.len();
+        // The integrand is a polynomial of degree `players - 1` too.
+        let count = sums.degree.min(players).div_ceil(2);
+        let (isa, mut found, mut larger) =
+            (self.isa, std::mem::take(&mut self.found), std::mem::take(&mut self.larger));
+        let off = match asked {
+            PowerRequest::Sets(averages) => {
+                let rule = self.rule.take().filter(|rule| rule.count == count);
+                let rule = rule.unwrap_or_else(|| Rule::new(averages, count));
+                larger.clear();
+                for size in 1..=averages.order().min(players) {
+                    if size > sums.degree {
+                        // More than p players do nothing together.
+                        larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
+                        continue;
+                    }
+                    let part = BlockRequest::Sets { nodes: &rule.by_size[size - 1], largest: size };
+                    compute_block(isa, sums, block, part, &mut self.memory);
+                    match size {
+                        1 => found.clone_from(&self.memory.all),
+                        2 => larger.extend_from_slice(&self.memory.all[players..]),
+                        _ => larger.extend_from_slice(&self.memory.all),
+                    }
+                }
+                let nodes = rule.nodes;
+                self.rule = Some(rule);
+                sums.error_bound(nodes, sums.shared()).max(sums.error_bound(nodes, false))
+            }
+            PowerRequest::Values => {
+                let nodes = self.measure.rule(count);
+                compute_block(isa, sums, block, BlockRequest::Sets { nodes, largest: 1 }, &mut self.memory);
+                found.clone_from(&self.memory.all);
+                sums.error_bound(nodes.len(), sums.shared())
+            }
+            PowerRequest::Unions(tree) => {
+                compute_block(isa, sums, block, BlockRequest::Unions(tree), &mut self.memory);
+                found.clone_from(&self.memory.all);
+                // A value is made of both products of each part of the tree, of which there are less than
+                // twice as many as players, and at each level of two more a member: up to three times as many
+                // products of series.
+                3.0 * sums.error_bound(count, false)
+            }
+        };
+        (self.found, self.larger) = (found, larger);
+        let magnitude = self.memory.magnitude.map2(Lanes::ZERO, |m, _| m * sums.scale);
+        let error = magnitude.map2(Lanes::ZERO, |m, _| off * m + FLOOR * (sums.scale + m));
+        PowerResult { values: &self.found, larger: &self.larger, error, magnitude }
+    }
+
+    /// The worth of nobody in a block.
+    pub(crate) fn empty_coalition_value(&mut self, sums: &RowSums<'_>, block: usize) -> Lanes {
+        empty(self.isa, sums, block, &mut self.memory)
+    }
+}
+
+dispatch! {
+    /// The worth of nobody in a block.
+    fn empty(sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch) -> Lanes = empty_coalition_value::<V>
+}
+
+#[inline(always)]
+fn empty_coalition_value<V: Simd>(sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch) -> Lanes {
+    let p = sums.degree;
+    let worth = match sums.absent {
+        AbsentSums::Rows { centred, weights } => {
+            let mut worth = Lanes::ZERO;
+            let mut rows = centred.chunks_exact(sums.present.len());
+            for weights in weights.chunks(TERMS) {
+                let mut some = Lanes::ZERO;
+                for (weight, row) in weights.iter().zip(&mut rows) {
+                    sums.players::<V>(row, block, &mut memory.absent);
+                    let start = Lanes::splat(sums.constant);
+                    let sum = memory.absent.iter().fold(start, |sum, v| sum.add::<V>(*v));
+                    some = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), some);
+                }
+                worth = worth.add::<V>(some);
+            }
+            worth
+        }
+        AbsentSums::Means { series, .. } => {
+            let own = sums.ends.len() * (p + 1);
+            let absent = &series[block * own..][..own];
+            memory.chain.last_coefficient::<V>(&exponential(sums.constant, p), absent).mul::<V>(factorial(p))
+        }
+    };
+    worth.mul::<V>(Lanes::splat(sums.scale))
+}
+
+dispatch! {
+    /// All values of a block, into `memory`.
+    fn compute_block(sums: &RowSums<'_>, block: usize, part: BlockRequest<'_>, memory: &mut PowerScratch) = compute_block_body::<V>
+}
+
+#[inline(always)]
+fn compute_block_body<V: Simd>(
+    sums: &RowSums<'_>,
+    block: usize,
+    part: BlockRequest<'_>,
+    memory: &mut PowerScratch,
+) {
+    let (p, players) = (sums.degree, sums.ends.len());
+    let (nodes, largest, tree) = match part {
+        BlockRequest::Sets { nodes, largest } => (nodes, largest, None),
+        BlockRequest::Unions(tree) => (&[][..], 1, Some(tree)),
+    };
+    let (pairs, shares) = (largest == 2, largest <= 2 && tree.is_none() && sums.shared());
+    let sets = match largest {
+        1 => players,
+        2 => players + players * (players - 1) / 2,
+        _ => binomial(players, largest) as usize,
+    };
+    let mut present = std::mem::take(&mut memory.present);
+    sums.players::<V>(sums.present, block, &mut present);
+    memory.all.clear();
+    memory.all.resize(sets, Lanes::ZERO);
+    memory.some.clear();
+    memory.some.resize(sets, Lanes::ZERO);
+    memory.magnitude = Lanes::ZERO;
+    if !shares {
+        expand::<V>(&present, p, &mut memory.a);
+    }
+    match sums.absent {
+        AbsentSums::Rows { centred, weights } => {
+            let mut rows = centred.chunks_exact(sums.present.len());
+            for weights in weights.chunks(TERMS) {
+                for (weight, row) in weights.iter().zip(&mut rows) {
+                    sums.players::<V>(row, block, &mut memory.absent);
+                    let magnitude = sums.magnitude::<V>(row, block);
+                    memory.magnitude = magnitude.fma::<V>(Lanes::splat(*weight), memory.magnitude);
+                    let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
+                    let game = (sums.constant, &present[..], &absent[..]);
+                    match if shares { p } else { 0 } {
+                        1 => values_by_shared_coefficients::<V, 1>(
+                            game,
+                            weight,
+                            nodes,
+                            pairs,
+                            &mut memory.some,
+                        ),
+                        2 => values_by_shared_coefficients::<V, 2>(
+                            game,
+                            weight,
+                            nodes,
+                            pairs,
+                            &mut memory.some,
+                        ),
+                        3 => values_by_shared_coefficients::<V, 3>(
+                            game,
+                            weight,
+                            nodes,
+                            pairs,
+                            &mut memory.some,
+                        ),
+                        4 => values_by_shared_coefficients::<V, 4>(
+                            game,
+                            weight,
+                            nodes,
+                            pairs,
+                            &mut memory.some,
+                        ),
+                        _ => {
+                            expand::<V>(&absent, p, &mut memory.b);
+                            let weight = Lanes::splat(weight).mul::<V>(factorial(p));
+                            let PowerScratch { a, b, chain, some, .. } = &mut *memory;
+                            let start = exponential(sums.constant, p);
+                            match tree {
+                                Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
+                                None => {
+                                    chain.player_values::<V>(&start, (a, b), weight, nodes, largest, some)
+                                }
+                            }
+                        }
+                    }
+                    memory.absent = absent;
+                }
+                for (all, some) in memory.all.iter_mut().zip(&mut memory.some) {
+                    *all = all.add::<V>(std::mem::replace(some, Lanes::ZERO));
+                }
+            }
+        }
+        AbsentSums::Means { series, norms, .. } => {
+            memory.magnitude = sums.magnitude::<V>(norms, block);
+            let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
+            let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
+            let PowerScratch { a, chain, all, .. } = &mut *memory;
+            let start = exponential(sums.constant, p);
+            match tree {
+                Some(tree) => add_owen_levels(tree, start, (a, absent), weight, all),
+                None => chain.player_values::<V>(&start, (a, absent), weight, nodes, largest, all),
+            }
+        }
+    }
+    memory.present = present;
+}
+
+/// Adds the Owen values, times `weight`, of the product of `start` and all series.
+fn add_owen_levels(
+    tree: &CoalitionTree,
+    mut start: Vec<Lanes>,
+    series: (&[Lanes], &[Lanes]),
+    weight: Lanes,
+    out: &mut [Lanes],
+) {
+    start.iter_mut().for_each(|c| *c = c.mul::<Plain>(weight));
+    OwenSeries::new(start.len(), series).add(tree, &start, out);
+}
+
+pub(crate) fn factorial(p: usize) -> Lanes {
+    Lanes::splat((1..=p).map(|k| k as f64).product())
+}
+
+/// The coefficients of `e^{xz}` for each x, p + 1 of each.
+#[inline(always)]
+fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
+    out.clear();
+    for x in sums {
+        let mut term = Lanes::ONE;
+        out.push(term);
+        for k in 1..=p {
+            term = V::div(term.mul::<V>(*x), Lanes::splat(k as f64));
+            out.push(term);
+        }
+    }
+}

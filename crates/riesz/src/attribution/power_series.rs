@@ -1,0 +1,219 @@
+//! Product games whose factors are power series, cut off after p + 1 coefficients: products of all series but
+//! one, without a division.
+
+use super::rule::Node;
+use crate::simd::{Lanes, Plain, Simd};
+
+/// The coefficients of `e^{cz}`.
+pub(super) fn exponential(c: f64, p: usize) -> Vec<Lanes> {
+    let mut term = 1.0;
+    let rest = (1..=p).map(|k| {
+        term *= c / k as f64;
+        term
+    });
+    std::iter::once(1.0).chain(rest).map(Lanes::splat).collect()
+}
+
+/// What is multiplied on the way.
+#[derive(Default)]
+pub(super) struct SeriesChain {
+    /// The products of the first series, one after the other.
+    before: Vec<Lanes>,
+    /// The product of the last series, and the next.
+    after: Vec<Lanes>,
+    next: Vec<Lanes>,
+    /// Integrals of the product of all other series, shifted by k, by player and k.
+    moments: Vec<Lanes>,
+    start: Vec<Lanes>,
+    /// Player by player `a - b`, and at a node `(1-t) b + t a`.
+    gains: Vec<Lanes>,
+    mixed: Vec<Lanes>,
+}
+
+// Loops over slices: closures would not be compiled for the instruction set.
+impl SeriesChain {
+    /// The last coefficient of the product of all series.
+    #[inline(always)]
+    pub(super) fn last_coefficient<V: Simd>(&mut self, start: &[Lanes], series: &[Lanes]) -> Lanes {
+        let Self { after, next, .. } = self;
+        after.clear();
+        after.extend_from_slice(start);
+        next.resize(start.len(), Lanes::ZERO);
+        for factor in series.chunks_exact(start.len()) {
+            multiply::<V>(after, factor, next);
+            std::mem::swap(after, next);
+        }
+        after[start.len() - 1]
+    }
+
+    /// Adds the values for `largest` 1, and then pairs for 2, or what all sets of so many players, in order,
+    /// add together for more, times `weight`: of player j the last coefficient of
+    /// `start · ∫ (a_j - b_j) Π_{l≠j} ((1-t) b_l + t a_l)`.
+    #[inline(always)]
+    pub(super) fn player_values<V: Simd>(
+        &mut self,
+        start: &[Lanes],
+        (a, b): (&[Lanes], &[Lanes]),
+        weight: Lanes,
+        nodes: &[Node],
+        largest: usize,
+        out: &mut [Lanes],
+    ) {
+        let size = start.len();
+        let players = a.len() / size;
+        self.gains.clear();
+        for k in 0..a.len() {
+            self.gains.push(a[k].sub::<V>(b[k]));
+        }
+        let mut rest = out.iter_mut();
+        if largest <= 2 {
+            self.excluding::<V>(start, (a, b), &[], nodes);
+            for j in 0..players {
+                if let Some(value) = rest.next() {
+                    *value = self.value::<V>(j, size).fma::<V>(weight, *value);
+                }
+            }
+        }
+        if largest == 1 || largest > players {
+            return;
+        }
+        // All but the last player of a set.
+        let mut first: Vec<usize> = (0..largest - 1).collect();
+        loop {
+            // The value of the others in the game without these whose terms are their gains.
+            let (mut own, mut next) = (std::mem::take(&mut self.start), std::mem::take(&mut self.next));
+            own.clear();
+            own.extend_from_slice(start);
+            next.resize(size, Lanes::ZERO);
+            for &j in &first {
+                multiply::<V>(&own, &self.gains[j * size..][..size], &mut next);
+                std::mem::swap(&mut own, &mut next);
+            }
+            self.next = next;
+            self.excluding::<V>(&own, (a, b), &first, nodes);
+            self.start = own;
+            for l in first[largest - 2] + 1..players {
+                if let Some(value) = rest.next() {
+                    *value = self.value::<V>(l, size).fma::<V>(weight, *value);
+                }
+            }
+            // The next that leave a last one.
+            let mut at = largest - 1;
+            while at > 0 && first[at - 1] == players - 1 - (largest - at) {
+                at -= 1;
+            }
+            if at == 0 {
+                return;
+            }
+            first[at - 1] += 1;
+            for l in at..largest - 1 {
+                first[l] = first[l - 1] + 1;
+            }
+        }
+    }
+
+    /// The last coefficient of j's gain times the others.
+    #[inline(always)]
+    fn value<V: Simd>(&self, j: usize, size: usize) -> Lanes {
+        let (gains, moments) = (&self.gains[j * size..][..size], &self.moments[j * size..][..size]);
+        let mut sum = Lanes::ZERO;
+        // Both series begin with 1.
+        for k in 1..size {
+            sum = gains[k].fma::<V>(moments[k], sum);
+        }
+        sum
+    }
+
+    /// The moments of all players but those `without`.
+    #[inline(always)]
+    fn excluding<V: Simd>(
+        &mut self,
+        start: &[Lanes],
+        (a, b): (&[Lanes], &[Lanes]),
+        without: &[usize],
+        nodes: &[Node],
+    ) {
+        let size = start.len();
+        let players = a.len() / size;
+        let Self { before, after, next, moments, mixed, .. } = self;
+        moments.clear();
+        moments.resize(players * size, Lanes::ZERO);
+        before.resize(((players + 1) * size).max(before.len()), Lanes::ZERO);
+        next.resize(size, Lanes::ZERO);
+        for node in nodes {
+            let (t, s, weight) = (Lanes::splat(node.t), Lanes::splat(node.s), Lanes::splat(node.weight));
+            mixed.clear();
+            for k in 0..a.len() {
+                mixed.push(a[k].fma::<V>(t, b[k].mul::<V>(s)));
+            }
+            before[..size].copy_from_slice(start);
+            for j in 0..players {
+                let (own, rest) = before[j * size..].split_at_mut(size);
+                if without.contains(&j) {
+                    rest[..size].copy_from_slice(own);
+                } else {
+                    multiply::<V>(own, &mixed[j * size..][..size], &mut rest[..size]);
+                }
+            }
+            after.clear();
+            after.resize(size, Lanes::ZERO);
+            after[0] = Lanes::ONE;
+            for j in (0..players).rev() {
+                if without.contains(&j) {
+                    continue;
+                }
+                let own = &before[j * size..][..size];
+                let moments = &mut moments[j * size..][..size];
+                for k in 1..size {
+                    let top = size - 1 - k;
+                    let mut rest = Lanes::ZERO;
+                    for m in 0..=top {
+                        rest = own[m].fma::<V>(after[top - m], rest);
+                    }
+                    moments[k] = rest.fma::<V>(weight, moments[k]);
+                }
+                multiply::<V>(after, &mixed[j * size..][..size], next);
+                std::mem::swap(after, next);
+            }
+        }
+    }
+}
+
+/// The product of two series.
+#[inline(always)]
+pub(super) fn multiply<V: Simd>(own: &[Lanes], factor: &[Lanes], out: &mut [Lanes]) {
+    for (top, out) in out.iter_mut().enumerate() {
+        let mut sum = Lanes::ZERO;
+        for m in 0..=top {
+            sum = own[m].fma::<V>(factor[top - m], sum);
+        }
+        *out = sum;
+    }
+}
+
+/// Means of the series of `e^{vz}` over rows of these weights: `numbers` has one v a row, `out` one
+/// coefficient after the other; some rows at a time.
+pub(crate) fn mean_exponential_series(
+    numbers: impl Iterator<Item = Lanes>,
+    weights: &[f64],
+    together: usize,
+    out: &mut [Lanes],
+) {
+    out.fill(Lanes::ZERO);
+    let mut numbers = numbers;
+    let mut some = vec![Lanes::ZERO; out.len()];
+    for weights in weights.chunks(together) {
+        for (weight, v) in weights.iter().zip(&mut numbers) {
+            let mut term = Lanes::splat(*weight);
+            for (k, sum) in some.iter_mut().enumerate().skip(1) {
+                term = term.map2(v, |term, v| term * v / k as f64);
+                *sum = sum.add::<Plain>(term);
+            }
+        }
+        for (all, some) in out.iter_mut().zip(&mut some) {
+            *all = all.add::<Plain>(std::mem::replace(some, Lanes::ZERO));
+        }
+    }
+    // Weights sum to 1.
+    out[0] = Lanes::ONE;
+}

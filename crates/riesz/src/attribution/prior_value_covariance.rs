@@ -1,0 +1,293 @@
+//! How values of players vary together under a Gaussian process whose covariance is a sum of products.
+//!
+//! A value is a linear functional of f: with absent players from the reference row b it is
+//! `φ_j = ∫ ∂_j f(t x + (1-t) b) dμ(t)`, where f is extended to mixtures player by player, and ∂_j is the
+//! difference between player j's present and absent side. So for a product kernel
+//!
+//! `cov(φ_j(x), φ_l(x')) = Σ_{b,b'} π_b π_b' ∫∫ u_j(t') v_l(t) Π_{q≠j,l} h_q(t, t') dμ(t) dμ(t')`, where
+//!
+//! `h_q = t t' k_q(x,x') + t (1-t') k_q(x,b') + (1-t) t' k_q(b,x') + (1-t)(1-t') k_q(b,b')`,
+//!
+//! u_j is the difference of h_j by t, v_l that of h_l by t', and for j = l there stands the mixed difference.
+//! Each integral is that of a polynomial of degree players - 1, so a tensor Gauss rule is exact. Where
+//! leaving out a factor is a projection, as in the functional ANOVA, the three others of h's corners are 1.
+//! Source: our own; for regression and coalitions, Chau, Muandet and Sejdinovic 2023.
+
+use rayon::prelude::*;
+
+use super::rule::{ERROR_TAU, InclusionMeasure, Node};
+use crate::control::{RunControl, check_cancelled};
+use crate::error::Result;
+use crate::game::{AbsentSide, ReferenceRows};
+use crate::kernel::Columns;
+use crate::kernel::player_products::PlayerProduct;
+use crate::linalg::Matrix;
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+
+/// One factor between present and absent rows: `k(x,x')`, `k(x,b')`, `k(b,x')`, `k(b,b')`, by lanes of b'.
+type FourCorners = [Lanes; 4];
+
+/// Values of players at rows, under a game whose absent side is made of reference rows, or takes factors out
+/// by projecting f.
+pub(crate) struct ValueCovariance<'g> {
+    products: &'g [PlayerProduct<'g>],
+    absent: &'g AbsentSide,
+    players: usize,
+    /// The reference rows, column by column, padded by repeating the last.
+    columns: Vec<f64>,
+    len: usize,
+    /// For a skew f: which columns change places, and the reference rows where they have.
+    mirrored: Option<(&'g [usize], Vec<f64>)>,
+    measure: InclusionMeasure,
+    isa: Isa,
+}
+
+impl<'g> ValueCovariance<'g> {
+    /// `None` where without an absent player f is none of the space's functions: where there are no reference
+    /// rows, and factors that do not
+    /// [project](PlayerProduct::projects).
+    pub(crate) fn new(
+        products: &'g [PlayerProduct<'g>],
+        absent: &'g AbsentSide,
+        players: usize,
+        mirror: Option<&'g [usize]>,
+        (measure, isa): (InclusionMeasure, Isa),
+    ) -> Option<Self> {
+        let rows = match absent {
+            AbsentSide::Rows(reference) | AbsentSide::Means(reference) => &reference.rows[..],
+            AbsentSide::Ones if products.iter().all(PlayerProduct::projects) => &[],
+            AbsentSide::Ones => return None,
+        };
+        let (len, width) = (rows.len().next_multiple_of(LANES), rows.first().map_or(0, Vec::len));
+        let column = |j: usize| (0..len).map(move |i| rows[i.min(rows.len() - 1)][j]);
+        let columns = (0..width).flat_map(column).collect();
+        let other = |mirror: &'g [usize]| (mirror, (0..width).flat_map(|j| column(mirror[j])).collect());
+        let mirrored = mirror.map(other);
+        Some(Self { products, absent, players, columns, len, mirrored, measure, isa })
+    }
+
+    /// The prior covariance of all values at all rows: that of player j in row r stands at `r * players + j`.
+    /// Cost, for each pair of rows, O(reference² · players² · nodes²), where nodes is at most half the number
+    /// of players.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(crate) fn covariance(&self, rows: &[Vec<f64>], watch: RunControl<'_>) -> Result<Matrix> {
+        let (n, p) = (rows.len(), self.players);
+        let pairs: Vec<(usize, usize)> = (0..n).flat_map(|r| (r..n).map(move |s| (r, s))).collect();
+        let between = |&(r, s): &(usize, usize)| {
+            check_cancelled(watch.stop)?;
+            let found = self.row_pair_covariance(&rows[r], &rows[s], r == s, watch)?;
+            watch.step();
+            Ok(found)
+        };
+        let blocks: Vec<Vec<f64>> = pairs.par_iter().map(between).collect::<Result<_>>()?;
+        let mut out = Matrix::zeros(n * p, n * p);
+        for ((r, s), block) in pairs.into_iter().zip(blocks) {
+            for (at, value) in block.into_iter().enumerate() {
+                let (j, l) = (r * p + at / p, s * p + at % p);
+                out[(j, l)] = value;
+                out[(l, j)] = value;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Players of x by players of `other`.
+    fn row_pair_covariance(
+        &self,
+        x: &[f64],
+        other: &[f64],
+        same: bool,
+        watch: RunControl<'_>,
+    ) -> Result<Vec<f64>> {
+        let p = self.players;
+        let mut out = vec![0.0; p * p];
+        // A skew f takes away what it is where the other row's columns have changed places.
+        let mirrored = self.mirrored.as_ref().map(|(mirror, columns)| {
+            let other: Vec<f64> = mirror.iter().map(|&j| other[j]).collect();
+            (other, columns)
+        });
+        let taken = mirrored.iter().map(|(other, columns)| (-1.0, &other[..], &columns[..]));
+        let passes: Vec<(f64, &[f64], &[f64])> =
+            std::iter::once((1.0, other, &self.columns[..])).chain(taken).collect();
+        for product in self.products {
+            let m = product.players.len();
+            let mut scratch = Scratch::default();
+            for (sign, other, others) in &passes {
+                let mut sums = vec![Lanes::ZERO; m * m];
+                let mut add = |corners: &[FourCorners], weights: &[Lanes]| {
+                    let nodes = self.measure.rule(self.nodes(corners, m, weights.len()));
+                    for (block, weight) in
+                        weights.iter().enumerate().filter(|(_, w)| w.0.iter().any(|w| *w != 0.0))
+                    {
+                        let own = corners.iter().skip(block).step_by(weights.len());
+                        scratch.corners.clear();
+                        scratch.corners.extend(own);
+                        integrate(self.isa, *weight, nodes, &mut scratch, &mut sums);
+                    }
+                };
+                self.for_each_block(product, (x, other, others), same, watch, &mut add)?;
+                for (at, sum) in sums.iter().enumerate() {
+                    let (j, l) = (product.players[at / m], product.players[at % m]);
+                    out[j * p + l] += sign * product.scale * sum.sum();
+                }
+            }
+        }
+        if same {
+            // Half of the pairs of reference rows stand for both.
+            for j in 0..p {
+                for l in j + 1..p {
+                    let mean = 0.5 * (out[j * p + l] + out[l * p + j]);
+                    (out[j * p + l], out[l * p + j]) = (mean, mean);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Hands over factors by blocks, and the weights of blocks, for some pairs of reference rows after the
+    /// others: of the row x, and of the other row and its reference rows.
+    fn for_each_block(
+        &self,
+        product: &PlayerProduct<'_>,
+        (x, other, others): (&[f64], &[f64], &[f64]),
+        same: bool,
+        watch: RunControl<'_>,
+        add: &mut impl FnMut(&[FourCorners], &[Lanes]),
+    ) -> Result<()> {
+        let (m, len) = (product.players.len(), self.len);
+        let [reference, others] = [&self.columns, others].map(|columns| Columns::new(columns, len, 0, len));
+        let factors = |u: Columns<'_>, v: &[f64]| -> Vec<f64> {
+            let mut out = vec![1.0; m * u.len()];
+            let each = out.chunks_exact_mut(u.len()).enumerate();
+            each.for_each(|(k, factor)| product.factor(self.isa, k, u, v, factor));
+            out
+        };
+        let present = factors(Columns::new(x, 1, 0, 1), other);
+        let mut one = Lanes::ZERO;
+        one.0[0] = 1.0;
+        let (AbsentSide::Rows(rows) | AbsentSide::Means(rows)) = self.absent else {
+            let corners: Vec<FourCorners> =
+                present.iter().map(|f| [*f, 1.0, 1.0, 1.0].map(Lanes::splat)).collect();
+            add(&corners, &[one]);
+            return Ok(());
+        };
+        let (to_x, to_other) = (factors(others, x), factors(reference, other));
+        let ReferenceRows { rows, weights } = rows;
+        if matches!(self.absent, AbsentSide::Means(_)) {
+            let mean = |factors: &[f64]| -> Vec<f64> {
+                let of = |f: &[f64]| f.iter().zip(weights).map(|(f, w)| f * w).sum();
+                factors.chunks_exact(len).map(of).collect()
+            };
+            let mut absent = vec![0.0; m];
+            for (row, weight) in rows.iter().zip(weights) {
+                check_cancelled(watch.stop)?;
+                let own = mean(&factors(others, row));
+                absent.iter_mut().zip(own).for_each(|(sum, own)| *sum += weight * own);
+            }
+            let (to_x, to_other) = (mean(&to_x), mean(&to_other));
+            let corners: Vec<FourCorners> =
+                (0..m).map(|k| [present[k], to_x[k], to_other[k], absent[k]].map(Lanes::splat)).collect();
+            add(&corners, &[one]);
+            return Ok(());
+        }
+        let blocks = len / LANES;
+        let mut corners = Vec::with_capacity(m * blocks);
+        for (b, row) in rows.iter().enumerate() {
+            check_cancelled(watch.stop)?;
+            let absent = factors(others, row);
+            corners.clear();
+            for k in 0..m {
+                let splat = [present[k], to_other[k * len + b]].map(Lanes::splat);
+                corners.extend((0..blocks).map(|block| {
+                    let at = k * len + block * LANES;
+                    [splat[0], Lanes::load(&to_x, at), splat[1], Lanes::load(&absent, at)]
+                }));
+            }
+            let weight = |c: usize| match weights.get(c) {
+                Some(weight) if same && c > b => 2.0 * weights[b] * weight,
+                Some(weight) if !same || c == b => weights[b] * weight,
+                _ => 0.0,
+            };
+            let weights: Vec<f64> = (0..len).map(weight).collect();
+            add(&corners, &(0..blocks).map(|block| Lanes::load(&weights, block * LANES)).collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+
+    /// How many nodes serve all these factors, on either side.
+    fn nodes(&self, corners: &[FourCorners], players: usize, blocks: usize) -> usize {
+        let choices = self.measure.choices(players);
+        let mut ratio = 1.0;
+        for factor in corners.chunks(blocks.max(1)) {
+            let mut worst = 1.0_f64;
+            for l in factor.iter().flat_map(|corner| (0..LANES).map(move |l| corner.map(|c| c.0[l]))) {
+                let [xx, xb, bx, bb] = l;
+                if !(l.iter().all(|c| *c > 0.0)) {
+                    return choices.exact.nodes;
+                }
+                let gap = [xx - bx, xb - bb, xx - xb, bx - bb].iter().fold(0.0, |g: f64, d| g.max(d.abs()));
+                let top = (xx.max(bx).min(xb.max(bb))).min(xx.max(xb).min(bx.max(bb)));
+                worst = worst.max(1.0 + ERROR_TAU * gap / top);
+            }
+            ratio *= worst;
+        }
+        choices.at(ratio).nodes
+    }
+}
+
+/// What is kept from block to block.
+#[derive(Default)]
+struct Scratch {
+    corners: Vec<FourCorners>,
+    /// Six rows of one number a factor.
+    rows: [Vec<Lanes>; 6],
+}
+
+dispatch! {
+    /// Adds a block of pairs of reference rows: players of x by players of the other row.
+    fn integrate(weight: Lanes, nodes: &[Node], scratch: &mut Scratch, out: &mut [Lanes]) = body::<V>
+}
+
+#[inline(always)]
+fn body<V: Simd>(weight: Lanes, nodes: &[Node], scratch: &mut Scratch, out: &mut [Lanes]) {
+    let Scratch { corners, rows } = scratch;
+    let m = corners.len();
+    rows.iter_mut().for_each(|row| row.resize(m, Lanes::ZERO));
+    let [first, second, by_other, h, by_own, after] = rows;
+    for one in nodes {
+        let (t, s) = (Lanes::splat(one.t), Lanes::splat(one.s));
+        for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
+            first[q] = t.fma::<V>(*xx, s.mul::<V>(*bx));
+            second[q] = t.fma::<V>(*xb, s.mul::<V>(*bb));
+            by_other[q] = first[q].sub::<V>(second[q]);
+        }
+        for two in nodes {
+            let (t, s) = (Lanes::splat(two.t), Lanes::splat(two.s));
+            for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
+                h[q] = t.fma::<V>(first[q], s.mul::<V>(second[q]));
+                by_own[q] = t.fma::<V>(xx.sub::<V>(*bx), s.mul::<V>(xb.sub::<V>(*bb)));
+            }
+            let mut rest = Lanes::ONE;
+            for q in (0..m).rev() {
+                after[q] = rest;
+                rest = rest.mul::<V>(h[q]);
+            }
+            let mut before = weight.mul::<V>(Lanes::splat(one.weight * two.weight));
+            for j in 0..m {
+                let [xx, xb, bx, bb] = corners[j];
+                let mixed = xx.sub::<V>(xb).sub::<V>(bx.sub::<V>(bb));
+                out[j * m + j] = mixed.fma::<V>(before.mul::<V>(after[j]), out[j * m + j]);
+                let mut between = before;
+                for l in j + 1..m {
+                    let others = between.mul::<V>(after[l]);
+                    out[j * m + l] = by_own[j].mul::<V>(by_other[l]).fma::<V>(others, out[j * m + l]);
+                    out[l * m + j] = by_own[l].mul::<V>(by_other[j]).fma::<V>(others, out[l * m + j]);
+                    between = between.mul::<V>(h[l]);
+                }
+                before = before.mul::<V>(h[j]);
+            }
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Sums over samples of `weight Π_{j∈T} ratio_j` for all sets T of up to so many factors: the hot loop of
+//! [interactions](super::interactions).
+//!
+//! A sample is a node of a block, and is as wide as a [`Lanes`]. Pairs are taken in tiles of rows and columns
+//! whose sums stay in registers.
+
+use super::factor_block::FactorBlock;
+use super::interaction_weights::SharedNode;
+use super::sets::Sets;
+use crate::simd::{Isa, Lanes, Simd, dispatch};
+
+/// Samples that are gathered before they are summed: few enough that the ratios of some factors stay in the
+/// first-level cache.
+pub(crate) const SAMPLE_CAPACITY: usize = 48;
+
+/// Places from one factor's samples to the next's: an odd number, lest all factors' meet in the same few
+/// lines of the cache.
+pub(super) const STRIDE: usize = SAMPLE_CAPACITY + 1;
+
+/// Rows of a tile, and columns.
+pub(super) const ROWS: usize = 4;
+pub(super) const COLUMNS: usize = 4;
+
+/// Gathered samples.
+#[derive(Default)]
+pub(crate) struct FactorRatios {
+    factors: usize,
+    order: usize,
+    len: usize,
+    /// Factors × samples, and sizes × samples.
+    ratios: Vec<Lanes>,
+    weights: Vec<Lanes>,
+    /// Where samples of a block begin, with its coefficients, which for a single output are 1.
+    begins: Vec<usize>,
+    coef: Vec<Lanes>,
+    outputs: usize,
+    values: Vec<Lanes>,
+    scratch: Scratch,
+}
+
+/// Weighted rows of a tile, and sums by output.
+#[derive(Default)]
+struct Scratch {
+    rows: Vec<Lanes>,
+    sums: Vec<Lanes>,
+    /// By depth, the weights with the ratios of the factors chosen so far.
+    chosen: Vec<Vec<Lanes>>,
+}
+
+impl FactorRatios {
+    /// For so many factors and sizes. What was gathered is forgotten.
+    pub(crate) fn resize(&mut self, factors: usize, order: usize) {
+        (self.factors, self.order) = (factors, order);
+        self.ratios.resize(factors * STRIDE, Lanes::ZERO);
+        self.weights.resize(order * STRIDE, Lanes::ZERO);
+        self.clear();
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.begins.clear();
+        self.coef.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Samples of a block with these coefficients, one an output, follow.
+    pub(crate) fn begin(&mut self, coef: &[Lanes]) {
+        self.outputs = coef.len();
+        self.begins.push(self.len);
+        self.coef.extend(coef);
+    }
+
+    /// Adds a node of a block, unless a factor there is less than `smallest` relative to the larger of its
+    /// sides.
+    pub(crate) fn push(&mut self, isa: Isa, block: &FactorBlock, node: &SharedNode, smallest: f64) -> bool {
+        let at = self.len;
+        self.values.resize(self.factors.next_multiple_of(4), Lanes::ONE);
+        let good = divide_node(
+            isa,
+            block,
+            node,
+            smallest,
+            at,
+            &mut self.values,
+            &mut self.ratios,
+            &mut self.weights,
+        );
+        self.len += usize::from(good);
+        good
+    }
+
+    /// The ratios of a factor.
+    pub(super) fn of(&self, factor: usize) -> &[Lanes] {
+        &self.ratios[factor * STRIDE..][..self.len]
+    }
+
+    /// The weights of sets of this size.
+    pub(super) fn weights(&self, size: usize) -> &[Lanes] {
+        &self.weights[(size - 1) * STRIDE..][..self.len]
+    }
+
+    /// Adds a sample of the first size as it is: its weight, and the ratios of all factors.
+    pub(super) fn push_sample(&mut self, weight: Lanes, ratios: &[Lanes]) {
+        self.weights[self.len] = weight;
+        ratios.iter().enumerate().for_each(|(l, ratio)| self.ratios[l * STRIDE + self.len] = *ratio);
+        self.len += 1;
+    }
+
+    /// Adds the sums of all sets to `out`, outputs × sets, where factor k is that of `players[k]`.
+    pub(crate) fn add_to(&mut self, isa: Isa, players: &[usize], sets: &Sets, out: &mut [f64]) {
+        let len = self.len;
+        let (ratios, weights) = (&self.ratios, &self.weights);
+        let bounds: Vec<usize> = self.begins.iter().copied().chain([len]).collect();
+        let coef = if self.outputs == 1 { &[][..] } else { &self.coef[..] };
+        let samples =
+            SampleBatch { isa, ratios, len, bounds: &bounds, coef, outputs: self.outputs, players, sets };
+        for size in 1..=self.order.min(players.len()) {
+            let own = &weights[(size - 1) * STRIDE..][..len];
+            let mut chosen = std::mem::take(&mut self.scratch.chosen);
+            chosen.resize(self.order + 1, Vec::new());
+            samples.for_each_superset(own, size, &mut Vec::new(), &mut chosen, &mut self.scratch, out);
+            self.scratch.chosen = chosen;
+        }
+    }
+}
+
+/// What is summed.
+struct SampleBatch<'a> {
+    isa: Isa,
+    ratios: &'a [Lanes],
+    len: usize,
+    /// Where blocks begin and end.
+    bounds: &'a [usize],
+    /// Blocks × outputs; none for a single output.
+    coef: &'a [Lanes],
+    outputs: usize,
+    players: &'a [usize],
+    sets: &'a Sets,
+}
+
+impl SampleBatch<'_> {
+    fn of(&self, factor: usize) -> &[Lanes] {
+        &self.ratios[factor * STRIDE..][..self.len]
+    }
+
+    /// Sums over all sets that are `prefix`, which are factors, with as many after its last as make them this
+    /// size.
+    fn for_each_superset(
+        &self,
+        weights: &[Lanes],
+        size: usize,
+        prefix: &mut Vec<usize>,
+        chosen: &mut [Vec<Lanes>],
+        scratch: &mut Scratch,
+        out: &mut [f64],
+    ) {
+        let from = prefix.last().map_or(0, |k| k + 1);
+        let left = size - prefix.len();
+        if left <= 2 {
+            // The place of the first set with this prefix, if players before the next were not skipped.
+            let mut at = prefix.iter().map(|&k| self.players[k]).collect::<Vec<_>>();
+            let next = at.last().map_or(0, |j| j + 1);
+            if next + left > self.sets.players() || from + left > self.players.len() {
+                return;
+            }
+            at.extend(next..next + left);
+            let place = SetBlock { first: self.sets.index_of(&at), next };
+            if left == 2 {
+                add_pair_sums(self.isa, self, weights, from, &place, scratch, out);
+            } else {
+                add_single_sums(self.isa, self, weights, from, &place, out);
+            }
+            return;
+        }
+        let Some((own, deeper)) = chosen.split_first_mut() else { return };
+        for k in from..=self.players.len().saturating_sub(left) {
+            own.clear();
+            own.extend(weights.iter().zip(self.of(k)).map(|(w, r)| w.map2(*r, |w, r| w * r)));
+            prefix.push(k);
+            self.for_each_superset(own, size, prefix, deeper, scratch, out);
+            prefix.pop();
+        }
+    }
+}
+
+/// Where sets stand that share their first players: from this place on, those whose next player is at least
+/// `next`.
+struct SetBlock {
+    first: usize,
+    next: usize,
+}
+
+dispatch! {
+    /// Ratios and weights of a node, at this place; false if a factor is too small to divide by.
+    fn divide_node(block: &FactorBlock, node: &SharedNode, smallest: f64, at: usize, values: &mut [Lanes], ratios: &mut [Lanes], weights: &mut [Lanes]) -> bool
+        = divide_body::<V>
+}
+
+#[inline(always)]
+fn divide_body<V: Simd>(
+    block: &FactorBlock,
+    node: &SharedNode,
+    smallest: f64,
+    at: usize,
+    values: &mut [Lanes],
+    ratios: &mut [Lanes],
+    weights: &mut [Lanes],
+) -> bool {
+    let count = block.a.len();
+    let (mut product, mut least, mut most) = (Lanes::ONE, Lanes::splat(f64::MAX), Lanes::ZERO);
+    let mut relative = Lanes::splat(f64::MAX);
+    for l in 0..count {
+        let value = block.factor::<V>(l, node.t, node.s);
+        let (size, top) = (V::abs(value), V::max(V::abs(block.a[l]), V::abs(block.b[l])));
+        relative = V::min(relative, size.sub::<V>(top.mul::<V>(Lanes::splat(smallest))));
+        (least, most) = (V::min(least, size), V::max(most, size));
+        values[l] = value;
+        product = product.mul::<V>(value);
+    }
+    // Products of four stay within the range of doubles.
+    if !(relative.smallest() >= 0.0 && least.smallest() >= 1e-60 && most.largest() <= 1e60) {
+        return false;
+    }
+    for from in (0..count).step_by(4) {
+        let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONE });
+        let (first, second) = (f[0].mul::<V>(f[1]), f[2].mul::<V>(f[3]));
+        let inverse = V::div(Lanes::ONE, first.mul::<V>(second));
+        let (of_first, of_second) = (inverse.mul::<V>(second), inverse.mul::<V>(first));
+        let inverse = [
+            of_first.mul::<V>(f[1]),
+            of_first.mul::<V>(f[0]),
+            of_second.mul::<V>(f[3]),
+            of_second.mul::<V>(f[2]),
+        ];
+        for (i, inverse) in inverse.iter().enumerate().take(count - from) {
+            let l = from + i;
+            ratios[l * STRIDE + at] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
+        }
+    }
+    let weight = block.weight.mul::<V>(product);
+    for (size, own) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
+        weights[size * STRIDE + at] = weight.mul::<V>(Lanes::splat(*own));
+    }
+    true
+}
+
+dispatch! {
+    fn add_single_sums(samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, out: &mut [f64]) = singles_body::<V>
+}
+
+#[inline(always)]
+fn singles_body<V: Simd>(
+    samples: &SampleBatch<'_>,
+    weights: &[Lanes],
+    from: usize,
+    place: &SetBlock,
+    out: &mut [f64],
+) {
+    let sets = samples.sets.len();
+    for k in from..samples.players.len() {
+        let at = place.first + samples.players[k] - place.next;
+        let own = samples.of(k);
+        if samples.coef.is_empty() {
+            let mut sum = Lanes::ZERO;
+            for (w, r) in weights.iter().zip(own) {
+                sum = w.fma::<V>(*r, sum);
+            }
+            out[at] += sum.sum();
+            continue;
+        }
+        for o in 0..samples.outputs {
+            let mut sum = Lanes::ZERO;
+            for (block, range) in samples.bounds.windows(2).enumerate() {
+                let mut within = Lanes::ZERO;
+                for (w, r) in weights[range[0]..range[1]].iter().zip(&own[range[0]..range[1]]) {
+                    within = w.fma::<V>(*r, within);
+                }
+                sum = samples.coef[block * samples.outputs + o].fma::<V>(within, sum);
+            }
+            out[o * sets + at] += sum.sum();
+        }
+    }
+}
+
+dispatch! {
+    fn add_pair_sums(samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, scratch: &mut Scratch, out: &mut [f64]) = pairs_body::<V>
+}
+
+#[inline(always)]
+fn pairs_body<V: Simd>(
+    samples: &SampleBatch<'_>,
+    weights: &[Lanes],
+    from: usize,
+    place: &SetBlock,
+    scratch: &mut Scratch,
+    out: &mut [f64],
+) {
+    let (count, len, sets) = (samples.players.len(), samples.len, samples.sets.len());
+    let Scratch { rows, sums, .. } = scratch;
+    rows.resize(ROWS * STRIDE, Lanes::ZERO);
+    for first in (from..count).step_by(ROWS) {
+        let height = ROWS.min(count - first);
+        for i in 0..height {
+            for ((out, w), r) in rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.of(first + i))
+            {
+                *out = w.mul::<V>(*r);
+            }
+        }
+        let mut column = first + 1;
+        while column < count {
+            let width = COLUMNS.min(count - column);
+            // Rows and columns beyond the last are repeated.
+            let row = |i: usize| &rows[i.min(height - 1) * STRIDE..][..len];
+            let of = |i: usize| samples.of(column + i.min(width - 1));
+            let (rows, columns) = ([row(0), row(1), row(2), row(3)], [of(0), of(1), of(2), of(3)]);
+            let mut put = |o: usize, tile: &[[Lanes; COLUMNS]; ROWS]| {
+                for i in 0..height {
+                    let (l, skipped) = (samples.players[first + i], column.max(first + i + 1) - column);
+                    let at = place.first + samples.sets.pairs_before(place.next, l);
+                    for j in skipped..width {
+                        out[o * sets + at + samples.players[column + j] - l - 1] += tile[i][j].sum();
+                    }
+                }
+            };
+            if samples.coef.is_empty() {
+                put(0, &tile::<V>(&rows, &columns, 0, len));
+            } else {
+                sums.clear();
+                sums.resize(samples.outputs * ROWS * COLUMNS, Lanes::ZERO);
+                for (block, range) in samples.bounds.windows(2).enumerate() {
+                    let own = tile::<V>(&rows, &columns, range[0], range[1]);
+                    for (o, sums) in sums.chunks_exact_mut(ROWS * COLUMNS).enumerate() {
+                        let coef = samples.coef[block * samples.outputs + o];
+                        for (sum, own) in sums.iter_mut().zip(own.as_flattened()) {
+                            *sum = coef.fma::<V>(*own, *sum);
+                        }
+                    }
+                }
+                for (o, sums) in sums.chunks_exact(ROWS * COLUMNS).enumerate() {
+                    let (own, _) = sums.as_chunks::<COLUMNS>();
+                    put(o, &[own[0], own[1], own[2], own[3]]);
+                }
+            }
+            column += COLUMNS;
+        }
+    }
+}
+
+/// The sums of products of rows and columns over some samples.
+#[inline(always)]
+pub(super) fn tile<V: Simd>(
+    rows: &[&[Lanes]; ROWS],
+    columns: &[&[Lanes]; COLUMNS],
+    from: usize,
+    to: usize,
+) -> [[Lanes; COLUMNS]; ROWS] {
+    let mut out = [[Lanes::ZERO; COLUMNS]; ROWS];
+    let rows = rows.map(|row| &row[from..to]);
+    let columns = columns.map(|column| &column[from..to]);
+    for s in 0..to - from {
+        for i in 0..ROWS {
+            for j in 0..COLUMNS {
+                out[i][j] = rows[i][s].fma::<V>(columns[j][s], out[i][j]);
+            }
+        }
+    }
+    out
+}

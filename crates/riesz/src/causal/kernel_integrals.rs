@@ -1,0 +1,170 @@
+//! Integrals of kernels against a measure ν of mediators, which the published posteriors are made of:
+//! `r(a, b) = ∫ k(a, u) k(u, b) dν(u)` and longer chains.
+
+use crate::error::{Error, Result};
+use crate::kernel::{ColumnScaling, Kernel};
+use crate::linalg::{Matrix, dot};
+use crate::table::Table;
+
+/// Where mediators may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum MediatorMeasure {
+    /// At those of both studies, each counting the same. Any kernel.
+    Rows,
+    /// By a normal density with their means and standard deviations, column by column, times a mass; a
+    /// Gaussian kernel of numbers. The source's `exp(-u²/2η²) du` has the mass `√(2π) η`.
+    Normal {
+        /// ν of everything.
+        mass: f64,
+    },
+}
+
+/// A kernel's integrals.
+pub(super) enum KernelIntegrals<'k> {
+    Rows { kernel: &'k Kernel, places: Table, weighted: Matrix },
+    Normal { scale: f64, mass: f64, columns: Vec<Normal> },
+}
+
+/// A column's centre and width, and the kernel's length scale.
+pub(super) struct Normal {
+    column: usize,
+    center: f64,
+    sd: f64,
+    lengthscale: f64,
+}
+
+impl Normal {
+    /// `η^-p |T|^-½ exp(½ bᵀT⁻¹b - (u² + v²)/2ℓ²)` with T tridiagonal (2/ℓ² + 1/η², -1/ℓ²) and b = (u, 0, ..,
+    /// 0, v)/ℓ², of p ≤ 3 integrals over N(0, η²).
+    fn chain(&self, u: f64, v: f64, p: usize) -> f64 {
+        let (l2, e2) = (self.lengthscale.powi(2), self.sd.powi(2));
+        let (on, off) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
+        // |T| and the corners of T⁻¹.
+        let (det, same, other) = match p {
+            1 => (on, 1.0 / on, 1.0 / on),
+            2 => (on * on - off * off, on / (on * on - off * off), -off / (on * on - off * off)),
+            _ => {
+                let det = on * (on * on - 2.0 * off * off);
+                (det, (on * on - off * off) / det, off * off / det)
+            }
+        };
+        let (u, v) = (u - self.center, v - self.center);
+        let inner = (same * (u * u + v * v) + 2.0 * other * u * v) / (l2 * l2);
+        (0.5 * inner - 0.5 * (u * u + v * v) / l2).exp() / (det * e2.powi(p as i32)).sqrt()
+    }
+}
+
+impl<'k> KernelIntegrals<'k> {
+    pub fn new(measure: MediatorMeasure, kernel: &'k Kernel, places: Table) -> Result<Self> {
+        let MediatorMeasure::Normal { mass } = measure else {
+            let share = 1.0 / places.rows() as f64;
+            let mut weighted = kernel.gram(&places);
+            weighted.data_mut().iter_mut().for_each(|v| *v *= share);
+            return Ok(Self::Rows { kernel, places, weighted });
+        };
+        crate::fit::positive("mass", mass)?;
+        let gaussian = only(&kernel.terms).and_then(|term| {
+            let own = only(&term.factors).filter(|own| own.declaration().names.contains(&"gaussian"))?;
+            let (_, lengthscale) = own.values().0.into_iter().find(|(name, _)| *name == "lengthscale")?;
+            Some((term.scale, own.columns(), lengthscale))
+        });
+        let Some((scale, columns, lengthscale)) = gaussian else {
+            let belongs = "Gaussian kernels of numbers: take the measure of rows".into();
+            return Err(Error::Unused { setting: "a normal measure".into(), belongs });
+        };
+        let units = ColumnScaling::standardised(&places);
+        let each = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
+            let own = places.column(column);
+            let center = own.iter().sum::<f64>() / own.len() as f64;
+            Normal { column, center, sd: units.scale[column], lengthscale }
+        });
+        Ok(Self::Normal { scale, mass, columns: each.collect() })
+    }
+
+    /// `∫ .. ∫ k(a, u₁) k(u₁, u₂) .. k(u_p, b) dν(u₁) .. dν(u_p)` of rows, p from 1 to 3.
+    pub fn chain(&self, a: &Table, b: &Table, p: usize) -> Matrix {
+        match self {
+            Self::Rows { kernel, places, weighted } => {
+                let mut left = kernel.cross_gram(a, places);
+                for _ in 1..p {
+                    left = left.matmul(weighted);
+                }
+                let share = 1.0 / places.rows() as f64;
+                left.data_mut().iter_mut().for_each(|v| *v *= share);
+                left.matmul(&kernel.cross_gram(places, b))
+            }
+            Self::Normal { scale, mass, columns } => {
+                let all = scale.powi(p as i32 + 1) * mass.powi(p as i32);
+                let of = |i: usize, j: usize| {
+                    let each =
+                        columns.iter().map(|own| own.chain(a.get(i, own.column), b.get(j, own.column), p));
+                    all * each.product::<f64>()
+                };
+                let values = (0..a.rows()).flat_map(|i| (0..b.rows()).map(move |j| (i, j)));
+                Matrix::from_row_major(a.rows(), b.rows(), values.map(|(i, j)| of(i, j)).collect())
+            }
+        }
+    }
+
+    /// `∬ k² dν dν`.
+    pub fn square(&self) -> f64 {
+        match self {
+            Self::Rows { weighted, .. } => dot(weighted.data(), weighted.data()),
+            Self::Normal { scale, mass, columns } => {
+                let of = |own: &Normal| 1.0 / (1.0 + 4.0 * (own.sd / own.lengthscale).powi(2)).sqrt();
+                (scale * mass).powi(2) * columns.iter().map(of).product::<f64>()
+            }
+        }
+    }
+}
+
+/// The one of them.
+fn only<T>(all: &[T]) -> Option<&T> {
+    if let [own] = all { Some(own) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against sums over a fine grid.
+    #[test]
+    fn normal_chains_are_integrals() {
+        let places = Table::from_rows(&[[-1.3], [0.4], [2.0], [0.1]]).unwrap();
+        let kernel = 1.7 * Kernel::gaussian(&[0.8]);
+        let own =
+            KernelIntegrals::new(MediatorMeasure::Normal { mass: 2.5 }, &kernel, places.clone()).unwrap();
+        let KernelIntegrals::Normal { columns, .. } = &own else { panic!("not normal") };
+        let (center, sd) = (columns[0].center, columns[0].sd);
+        let step = 0.05;
+        let grid: Vec<[f64; 1]> = (0..320).map(|i| [-8.0 + step * f64::from(i)]).collect();
+        let weight = |u: f64| {
+            let z = (u - center) / sd;
+            2.5 * step * (-0.5 * z * z).exp() / (sd * std::f64::consts::TAU.sqrt())
+        };
+        let u = Table::from_rows(&grid).unwrap();
+        let mut gram = kernel.gram(&u);
+        for i in 0..grid.len() {
+            gram.row_mut(i).iter_mut().zip(&grid).for_each(|(v, u)| *v *= weight(u[0]));
+        }
+        let mut left = kernel.cross_gram(&places, &u);
+        for i in 0..4 {
+            left.row_mut(i).iter_mut().zip(&grid).for_each(|(v, u)| *v *= weight(u[0]));
+        }
+        for p in 1..=3 {
+            let expected = left.matmul(&kernel.cross_gram(&u, &places));
+            let found = own.chain(&places, &places, p);
+            let off = found.data().iter().zip(expected.data()).map(|(a, b)| (a - b).abs());
+            assert!(off.fold(0.0, f64::max) < 1e-9, "{p}");
+            left = left.matmul(&gram);
+        }
+        let k = kernel.gram(&u);
+        let sum: f64 = (0..grid.len())
+            .flat_map(|i| (0..grid.len()).map(move |j| (i, j)))
+            .map(|(i, j)| gram[(i, j)] * k[(i, j)] * weight(grid[i][0]))
+            .sum();
+        assert!((sum - own.square()).abs() < 1e-9);
+        let sum = Kernel::gaussian(&[1.0]) + Kernel::constant(1.0);
+        assert!(KernelIntegrals::new(MediatorMeasure::Normal { mass: 1.0 }, &sum, places).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! Through which mediators an effect goes: the outcome is a function of these, and an effect a sum of that
+//! function over the rows of the first study.
+
+use super::effect::{Effect, Model};
+use super::stages::unused;
+use super::study_chain::{Link, Outcome};
+use crate::error::{Error, Result};
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::Matrix;
+use crate::table::Table;
+
+/// An effect as a sum over rows of the first study: `g(x) = β₀ + Σ_i weights_xi (f(y_i) - β₀)`.
+#[derive(Debug, Clone)]
+pub struct MediatorSum {
+    /// Queries × rows.
+    pub weights: Matrix,
+    /// What the outcome is expected to be at mediators, f, whose intercept is β₀.
+    pub outcome: KernelExpansion,
+    /// The mediators of these rows, y.
+    pub mediators: Table,
+}
+
+impl Effect {
+    /// The effect at treatments as sums over the mediators that the first study's rows have, by weight of the
+    /// mixture. Shapley values of f at these rows, summed by the same weights, are what goes through each
+    /// mediator; they are linear in f (Shapley's axiom). Cost n³ each.
+    ///
+    /// # Errors
+    /// As [`Table::align_to`]; [`Error::Unused`] where the outcome depends on covariates that studies share.
+    pub fn as_mediator_sums(&self, treatments: &Table) -> Result<Vec<(f64, MediatorSum)>> {
+        let each = self.models().map(|(weight, model)| match model {
+            Model::Link(link) => Ok((weight, link.as_mediator_sums(treatments)?)),
+            Model::Iterated(_) => Err(unused("through which mediators it goes", "effects across studies")),
+        });
+        each.collect()
+    }
+}
+
+impl Outcome {
+    /// Its mean.
+    fn mean(&self) -> Result<KernelExpansion> {
+        match self {
+            Self::Process(own) => {
+                let coef = Matrix::column_vector(own.coef().to_vec());
+                KernelExpansion::new(own.kernel().clone(), own.points().clone(), coef, vec![own.constant])
+            }
+            Self::Link(own) => own.mean(),
+        }
+    }
+}
+
+impl Link {
+    fn as_mediator_sums(&self, treatments: &Table) -> Result<MediatorSum> {
+        if self.shares() {
+            let belongs = "effects whose studies share no covariates that the outcome depends on";
+            return Err(Error::Unused {
+                setting: "through which mediators it goes".into(),
+                belongs: belongs.into(),
+            });
+        }
+        let (weights, _) = self.weights(&self.queries(treatments)?);
+        Ok(MediatorSum { weights, outcome: self.outcome.mean()?, mediators: self.mediators().clone() })
+    }
+}

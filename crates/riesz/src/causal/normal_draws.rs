@@ -1,0 +1,25 @@
+//! Normal numbers with a covariance.
+
+use crate::error::Result;
+use crate::linalg::{Cholesky, Matrix};
+use crate::random::{Random, RngExt, StandardNormal};
+
+/// Independent draws with a covariance, one a column. Rounding of what the covariance is the difference of,
+/// whose diagonal is of size `scale`, may leave nothing of it.
+pub(super) fn normal_draws(
+    covariance: Matrix,
+    scale: f64,
+    draws: usize,
+    what: &'static str,
+    random: &mut Random,
+) -> Result<Matrix> {
+    let n = covariance.rows();
+    let factor = Cholesky::with_jitter_scale(covariance, scale.max(1e-200), what)?;
+    let normals = (0..n * draws).map(|_| random.sample(StandardNormal)).collect();
+    Ok(factor.lower_times(&Matrix::from_row_major(n, draws, normals)))
+}
+
+/// The mean of the diagonal.
+pub(super) fn mean_diagonal(m: &Matrix) -> f64 {
+    (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>() / m.rows().max(1) as f64
+}

@@ -1,0 +1,77 @@
+//! An outcome at the mediators of a study's rows, as it is believed before any row of it is seen.
+
+use super::fitc_kernel::FitcKernel;
+use crate::error::Result;
+use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+use crate::posterior::Functionals;
+use crate::table::Table;
+
+/// Its kernel with the outcome's points, and what rows have with each other.
+#[derive(Debug, Clone)]
+pub(super) struct OutcomeAtMediators {
+    cross_covariance: Matrix,
+    between: MediatorKernel,
+}
+
+/// The kernel of mediators with each other.
+#[derive(Debug, Clone)]
+enum MediatorKernel {
+    All(Matrix),
+    /// Of so many rows that this is too large: through the outcome's points.
+    Points(FitcKernel),
+}
+
+impl OutcomeAtMediators {
+    /// All pairs of rows, or through the outcome's points.
+    pub fn new((points, kernel): (&Table, &Kernel), y: &Table, all: bool) -> Result<Self> {
+        let with_points = kernel.cross_gram(points, y);
+        if all {
+            return Ok(Self { cross_covariance: with_points, between: MediatorKernel::All(kernel.gram(y)) });
+        }
+        let (low, _) = FitcKernel::new(kernel.gram(points), with_points.clone(), &kernel.diagonal(y))?;
+        Ok(Self { cross_covariance: with_points, between: MediatorKernel::Points(low) })
+    }
+
+    /// Points × rows.
+    pub fn cross_covariance(&self) -> &Matrix {
+        &self.cross_covariance
+    }
+
+    /// Of what counts as noise of the outcome at rows, beside so much, the mean share that its points leave
+    /// unexplained; 0 of all pairs.
+    pub fn unexplained(&self, noise: f64) -> f64 {
+        match &self.between {
+            MediatorKernel::All(_) => 0.0,
+            MediatorKernel::Points(low) => low.unexplained_share(noise),
+        }
+    }
+
+    /// Functionals of the outcome that count it at rows by weights (functionals × rows), and its constant so
+    /// often.
+    pub fn weighted(&self, weights: &Matrix, constants: &[f64]) -> Functionals {
+        let transposed = weights.transpose();
+        let columns = self.cross_covariance.matmul(&transposed);
+        let prior = match &self.between {
+            MediatorKernel::All(between) => weights.matmul(&between.matmul(&transposed)),
+            MediatorKernel::Points(low) => low.weighted_quadratic_form(weights, &columns),
+        };
+        Functionals { columns, prior_scale: prior, constants: constants.to_vec() }
+    }
+}
+
+/// S and g with `f₀(P)ᵀ S f₀(P) + g` the mean of f₀² over places, P the outcome's points by which it is known
+/// but for gaps.
+///
+/// # Errors
+/// As [`LowRank::new`].
+pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), places: &Table) -> Result<(Matrix, f64)> {
+    let with_places = kernel.cross_gram(points, places);
+    let (low, mut half) = FitcKernel::new(kernel.gram(points), with_places, &kernel.diagonal(places))?;
+    let count = places.rows() as f64;
+    let gap = low.residual_variances.iter().sum::<f64>() / count;
+    low.factor.solve_upper_in_place(&mut half);
+    let mut square = half.matmul(&half.transpose());
+    square.data_mut().iter_mut().for_each(|v| *v /= count);
+    Ok((square, gap))
+}

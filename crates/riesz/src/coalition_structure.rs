@@ -1,0 +1,123 @@
+//! Unions of players, and unions of these: who stands together a priori, as Owen values take it.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::table::Players;
+
+/// A player by its name, or a union of players and unions. As JSON, names and lists of lists:
+/// `[["s1", "s2", "s3"], ["age", "sex"]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CoalitionStructure {
+    /// A player.
+    Player(String),
+    /// Who stands together.
+    Of(Vec<CoalitionStructure>),
+}
+
+/// The same with players by their numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CoalitionTree {
+    Player(usize),
+    CoalitionStructure(Vec<CoalitionTree>),
+}
+
+impl CoalitionStructure {
+    /// The tree of `unions` over all players of `groups`, where players that nobody names stand alone.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name that is no player's or stands twice, and for a union of nobody.
+    pub(crate) fn tree(unions: &[Self], groups: &Players) -> Result<CoalitionTree> {
+        let mut seen = HashSet::new();
+        let mut top = unions.iter().map(|own| own.resolve(groups, &mut seen)).collect::<Result<Vec<_>>>()?;
+        top.extend((0..groups.players().len()).filter(|j| !seen.contains(j)).map(CoalitionTree::Player));
+        Ok(CoalitionTree::CoalitionStructure(top))
+    }
+
+    fn resolve(&self, groups: &Players, seen: &mut HashSet<usize>) -> Result<CoalitionTree> {
+        match self {
+            Self::Player(name) => {
+                let player = groups.players().iter().position(|p| p.name == *name);
+                let Some(player) = player else {
+                    let names: Vec<&str> =
+                        groups.players().iter().take(10).map(|p| p.name.as_str()).collect();
+                    let allowed = format!("unions are made of the players, such as {}", names.join(", "));
+                    return Err(Error::parameter("unions", format!("'{name}'"), allowed));
+                };
+                if !seen.insert(player) {
+                    return Err(Error::parameter(
+                        "unions",
+                        format!("'{name}'"),
+                        "a player stands in one union",
+                    ));
+                }
+                Ok(CoalitionTree::Player(player))
+            }
+            Self::Of(members) if members.is_empty() => {
+                Err(Error::parameter("unions", "[]", "a union has members"))
+            }
+            Self::Of(members) => {
+                let own = members.iter().map(|member| member.resolve(groups, seen));
+                Ok(CoalitionTree::CoalitionStructure(own.collect::<Result<_>>()?))
+            }
+        }
+    }
+}
+
+impl CoalitionTree {
+    /// The tree of some of its players, by their places in `active`; `None` if it has none of them.
+    pub(crate) fn of(&self, active: &dyn Fn(usize) -> Option<usize>) -> Option<Self> {
+        match self {
+            Self::Player(player) => active(*player).map(Self::Player),
+            Self::CoalitionStructure(members) => {
+                let mut own: Vec<Self> = members.iter().filter_map(|member| member.of(active)).collect();
+                // A union of one is that one.
+                if own.len() > 1 { Some(Self::CoalitionStructure(own)) } else { own.pop() }
+            }
+        }
+    }
+
+    /// Its players, of whom there are few.
+    pub(crate) fn bits(&self) -> usize {
+        match self {
+            Self::Player(player) => 1 << player,
+            Self::CoalitionStructure(members) => members.iter().fold(0, |all, member| all | member.bits()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Column;
+
+    #[test]
+    fn unions_are_of_players() {
+        let columns: Vec<Column> = ["a", "b", "c", "d"].map(Column::numeric).into();
+        let groups = Players::singletons(&columns);
+        let parse = |text: &str| {
+            CoalitionStructure::tree(&serde_json::from_str::<Vec<CoalitionStructure>>(text).unwrap(), &groups)
+        };
+        let player = CoalitionTree::Player;
+        let found = parse(r#"[["c", ["a", "d"]]]"#).unwrap();
+        let inner = CoalitionTree::CoalitionStructure(vec![player(0), player(3)]);
+        assert_eq!(
+            found,
+            CoalitionTree::CoalitionStructure(vec![
+                CoalitionTree::CoalitionStructure(vec![player(2), inner]),
+                player(1)
+            ])
+        );
+        assert_eq!(
+            found.of(&|j| (j == 3 || j == 1).then_some(j / 2)),
+            Some(CoalitionTree::CoalitionStructure(vec![player(1), player(0)]))
+        );
+        assert_eq!(found.of(&|_| None), None);
+        for (text, word) in [(r#"["x"]"#, "'x'"), (r#"[["a", "a"]]"#, "one union"), ("[[]]", "members")] {
+            assert!(parse(text).unwrap_err().to_string().contains(word), "{text}");
+        }
+    }
+}

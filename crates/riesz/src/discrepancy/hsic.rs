@@ -1,0 +1,345 @@
+//! HSIC as a sum over pairs of rows of X, weighted by the centred kernel between rows of Y, and its null
+//! distribution by permuting the rows of Y or by a wild bootstrap.
+//!
+//! Both estimators weigh a pair by `s (l(y_i, y_j) - a_i - a_j + m)`. Biased: a are the row means of the gram
+//! matrix L, m its mean, and s = 1/(n-1)², which is `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of L is 0, a
+//! its row sums over n - 2, m its sum over (n-1)(n-2), and s = 1/(n(n-3)) (Song, Smola, Gretton, Bedo and
+//! Borgwardt 2012, equation 5, sorted by the entries of K).
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::pair_sums::{NullDraws, PairMask, PairTile, PairWeights};
+use super::points::Points;
+use crate::kernel::{ColumnRanges, Kernel};
+use crate::linalg::small_dense;
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
+use crate::simd::{Isa, LANES};
+use crate::table::Table;
+
+/// Rows up to which the weights of all pairs are kept (8 n² bytes); beyond they are made anew for every draw.
+const KEPT: usize = 4096;
+
+/// Numbers that are summed up before sums are.
+const SUMMED: usize = 64;
+
+/// Draws whose weights are gathered together.
+const TOGETHER: usize = 32;
+
+/// The centred kernel between the rows of Y.
+pub(super) struct Centred<'k> {
+    points: Points,
+    kernel: &'k Kernel,
+    unbiased: bool,
+    /// a and m of the module's head.
+    means: Vec<f64>,
+    mean: f64,
+    scale: f64,
+    /// A bound on the error of a weight: of the kernel, and of means over the rows.
+    error: f64,
+    /// Row by row, if kept. Rows are as long as a power of two, so that gathering from them needs no checks.
+    all: Option<Vec<f64>>,
+    isa: Isa,
+}
+
+impl<'k> Centred<'k> {
+    /// Cost O(n² d).
+    pub(super) fn new(y: &Table, kernel: &'k Kernel, unbiased: bool, keep: bool) -> Self {
+        let (points, isa) = (Points::new(y), Isa::detect());
+        let n = y.rows();
+        let columns = 0..points.stride();
+        let (sums, largest): (Vec<f64>, Vec<f64>) = (0..n)
+            .into_par_iter()
+            .map_init(
+                || (Vec::new(), vec![0.0; columns.len()]),
+                |(buffer, row), i| {
+                    kernel.row(isa, points.columns(&columns), &points.row(i), buffer, row);
+                    let own = if unbiased { row[i] } else { 0.0 };
+                    let parts = row[..n].chunks(SUMMED).map(|part| part.iter().sum::<f64>());
+                    (parts.sum::<f64>() - own, row[..n].iter().fold(0.0_f64, |m, v| m.max(v.abs())))
+                },
+            )
+            .unzip();
+        let (total, size) = (sums.chunks(SUMMED).map(|part| part.iter().sum::<f64>()).sum::<f64>(), n as f64);
+        let (by, mean, scale) = if unbiased {
+            (size - 2.0, total / ((size - 1.0) * (size - 2.0)), 1.0 / (size * (size - 3.0)))
+        } else {
+            (size, total / (size * size), 1.0 / (size - 1.0).powi(2))
+        };
+        let mut means: Vec<f64> = sums.iter().map(|s| s / by).collect();
+        means.resize(points.stride(), 0.0);
+        let rows = ColumnRanges::of(points.columns(&columns), y.width());
+        let off = kernel.rounding_bound(&ColumnRanges { u: rows.clone(), v: rows }, y.width());
+        let units = 16 + 4 * (SUMMED + n.div_ceil(SUMMED));
+        let largest = largest.iter().copied().fold(0.0, f64::max);
+        let error = scale * (4.0 * off + f64::EPSILON * units as f64 * largest);
+        let mut centred = Self { points, kernel, unbiased, means, mean, scale, error, all: None, isa };
+        if keep && n <= KEPT {
+            let mut all = vec![0.0; n * centred.length()];
+            all.par_chunks_exact_mut(centred.length())
+                .enumerate()
+                .for_each(|(i, row)| centred.compute(i, &columns, &mut row[..columns.len()]));
+            centred.all = Some(all);
+        }
+        centred
+    }
+
+    pub(super) fn mask(&self) -> PairMask {
+        if self.unbiased { PairMask::OffDiagonal } else { PairMask::Everything }
+    }
+
+    /// Length of a row that is kept.
+    fn length(&self) -> usize {
+        self.points.stride().next_power_of_two()
+    }
+
+    fn compute(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
+        self.kernel.row(self.isa, self.points.columns(columns), &self.points.row(i), &mut Vec::new(), out);
+        for (out, mean) in out.iter_mut().zip(&self.means[columns.clone()]) {
+            *out = self.scale * ((*out - self.means[i]) + (self.mean - mean));
+        }
+    }
+
+    /// The rows of Y in random orders.
+    pub(super) fn permuted(&self, draws: usize, seed: u64) -> Permuted<'_, 'k> {
+        let mut random = Random::seed_from_u64(seed);
+        let (n, stride) = (self.points.rows(), self.points.stride());
+        let mut orders = Vec::with_capacity(draws * stride);
+        for _ in 0..draws {
+            let mut order: Vec<u32> = (0..n as u32).collect();
+            order.shuffle(&mut random);
+            order.resize(stride, 0);
+            orders.extend(order);
+        }
+        Permuted { of: self, orders, draws }
+    }
+}
+
+impl PairWeights for Centred<'_> {
+    fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
+        match &self.all {
+            Some(all) => {
+                let from = i * self.length();
+                out.copy_from_slice(&all[from + columns.start..from + columns.end]);
+            }
+            None => self.compute(i, columns, out),
+        }
+    }
+
+    fn error(&self) -> f64 {
+        self.error
+    }
+}
+
+/// Permutations of the rows of Y.
+pub(super) struct Permuted<'c, 'k> {
+    of: &'c Centred<'k>,
+    /// Draw by draw: the row that stands at each place, padding included.
+    orders: Vec<u32>,
+    draws: usize,
+}
+
+impl Permuted<'_, '_> {
+    pub(super) fn order(&self, draw: usize) -> &[u32] {
+        let stride = self.of.points.stride();
+        &self.orders[draw * stride..(draw + 1) * stride]
+    }
+}
+
+/// `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads: gathering instructions
+/// take longer.
+fn gather(row: &[f64], places: &[u32], out: &mut [f64]) {
+    let last = row.len() - 1;
+    for (out, &j) in out.iter_mut().zip(places) {
+        *out = row[j as usize & last];
+    }
+}
+
+/// `Σ_t values[t] row[places[t]]`, likewise.
+fn gather_dot(values: &[f64], row: &[f64], places: &[u32]) -> f64 {
+    let last = row.len() - 1;
+    let mut sum = [0.0; LANES];
+    for (values, places) in values.as_chunks::<LANES>().0.iter().zip(places.as_chunks::<LANES>().0) {
+        for l in 0..LANES {
+            sum[l] += values[l] * row[places[l] as usize & last];
+        }
+    }
+    sum.iter().sum()
+}
+
+impl NullDraws for Permuted<'_, '_> {
+    fn count(&self) -> usize {
+        self.draws
+    }
+
+    /// Gathering from a row of weights, which comes from afar, is quicker the more is gathered from it.
+    fn columns(&self, channels: usize) -> Option<usize> {
+        (channels == 1 && self.of.all.is_some()).then_some(1024)
+    }
+
+    /// Where weights are not kept: for each draw the rows of Y that stand at the columns, and their means.
+    fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
+        let mut out = Vec::new();
+        if self.of.all.is_none() {
+            for draw in 0..self.draws {
+                let order = &self.order(draw)[columns.clone()];
+                self.of.points.gather(order, &mut out);
+                out.extend(order.iter().map(|&i| self.of.means[i as usize]));
+            }
+        }
+        out
+    }
+
+    fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
+        let of = self.of;
+        let (size, length, channels) = (tile.size(), tile.columns.len(), tile.channels);
+        if let (Some(all), 1) = (&of.all, channels) {
+            for (draw, out) in out.iter_mut().enumerate() {
+                let order = self.order(draw);
+                let rows = tile.rows.clone().zip(tile.values.chunks_exact(length));
+                for (i, values) in rows {
+                    // What lies before the diagonal counts on the other side of it.
+                    let from = i.saturating_sub(tile.columns.start) / LANES * LANES;
+                    let places = &order[tile.columns.start + from..tile.columns.end];
+                    let row = order[i] as usize * of.length();
+                    *out += gather_dot(&values[from..], &all[row..row + of.length()], places);
+                }
+            }
+            return;
+        }
+        let each = prepared.len() / self.draws;
+        let mut buffer = Vec::new();
+        memory.resize(size * TOGETHER, 0.0);
+        for from in (0..self.draws).step_by(TOGETHER) {
+            let draws = from..(from + TOGETHER).min(self.draws);
+            for (draw, out) in draws.clone().zip(memory.chunks_exact_mut(size)) {
+                let order = self.order(draw);
+                let places = &order[tile.columns.clone()];
+                for (i, out) in order[tile.rows.clone()].iter().zip(out.chunks_exact_mut(length)) {
+                    let i = *i as usize;
+                    if let Some(all) = &of.all {
+                        gather(&all[i * of.length()..(i + 1) * of.length()], places, out);
+                        continue;
+                    }
+                    let (rows, means) = prepared[draw * each..(draw + 1) * each].split_at(each - length);
+                    let rows = crate::kernel::Columns::new(rows, length, 0, length);
+                    of.kernel.row(of.isa, rows, &of.points.row(i), &mut buffer, out);
+                    for (out, mean) in out.iter_mut().zip(means) {
+                        *out = of.scale * ((*out - of.means[i]) + (of.mean - mean));
+                    }
+                }
+            }
+            let sums = &mut out[draws.start * channels..draws.end * channels];
+            let weights = &memory[..size * draws.len()];
+            small_dense::add_transposed_product(sums, tile.values, weights, size);
+        }
+    }
+}
+
+/// A wild bootstrap of rows that depend on each other in time: weights `e_i e_j W_ij`, centred again, with a
+/// process e that forgets over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the second of their two
+/// processes and their V-statistic of a centred kernel).
+pub(super) struct Wild<'c, 'k> {
+    of: &'c Centred<'k>,
+    /// Draw by draw, rows with padding.
+    process: Vec<f64>,
+    /// `Σ_j e_i e_j W_ij / n`, laid out alike, and its mean by draw.
+    means: Vec<f64>,
+    mean: Vec<f64>,
+}
+
+impl<'c, 'k> Wild<'c, 'k> {
+    /// `forgets` is the number of rows over which the process's correlation falls to 1/e.
+    pub(super) fn new(of: &'c Centred<'k>, draws: usize, forgets: f64, seed: u64) -> Self {
+        let (n, stride) = (of.points.rows(), of.points.stride());
+        let mut random = Random::seed_from_u64(seed);
+        let (keep, fresh) = ((-1.0 / forgets).exp(), (1.0 - (-2.0 / forgets).exp()).sqrt());
+        let mut process = Vec::with_capacity(draws * stride);
+        for _ in 0..draws {
+            let mut e: f64 = random.sample(StandardNormal);
+            for _ in 0..n {
+                process.push(e);
+                e = keep * e + fresh * random.sample::<f64, _>(StandardNormal);
+            }
+            process.resize(process.len().next_multiple_of(LANES), 0.0);
+        }
+        // Row by row of W, all draws at once.
+        let columns = 0..stride;
+        let mut by_row = vec![0.0; n * draws];
+        const ROWS: usize = 64;
+        by_row.par_chunks_mut(ROWS * draws).enumerate().for_each(|(at, out)| {
+            let count = out.len() / draws;
+            let mut rows = vec![0.0; count * stride];
+            for (r, row) in rows.chunks_exact_mut(stride).enumerate() {
+                of.row(at * ROWS + r, &columns, row);
+            }
+            // draws × rows
+            small_dense::add_transposed_product(out, &process, &rows, stride);
+        });
+        let mut means = vec![0.0; draws * stride];
+        let mut mean = vec![0.0; draws];
+        for i in 0..n {
+            for b in 0..draws {
+                let value = process[b * stride + i] * by_row[i * draws + b] / n as f64;
+                means[b * stride + i] = value;
+                mean[b] += value / n as f64;
+            }
+        }
+        Self { of, process, means, mean }
+    }
+
+    #[cfg(test)]
+    pub(super) fn process(&self) -> Vec<Vec<f64>> {
+        let draws = self.process.chunks_exact(self.of.points.stride());
+        draws.map(|e| e[..self.of.points.rows()].to_vec()).collect()
+    }
+}
+
+impl NullDraws for Wild<'_, '_> {
+    fn count(&self) -> usize {
+        self.mean.len()
+    }
+
+    fn columns(&self, _channels: usize) -> Option<usize> {
+        None
+    }
+
+    fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
+        let parts = [&self.process, &self.means].map(|all| {
+            all.chunks_exact(self.of.points.stride()).flat_map(|e| e[columns.clone()].iter().copied())
+        });
+        parts.into_iter().flatten().collect()
+    }
+
+    fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
+        let (rows, length, draws, stride) =
+            (tile.rows.len(), tile.columns.len(), self.count(), self.of.points.stride());
+        let mut weights = vec![0.0; tile.size()];
+        for (i, out) in tile.rows.clone().zip(weights.chunks_exact_mut(length)) {
+            self.of.row(i, &tile.columns, out);
+        }
+        let (process, means) = prepared.split_at(length * draws);
+        for channel in 0..tile.channels {
+            let values = tile.channel(channel);
+            let weighted: Vec<f64> = values.iter().zip(&weights).map(|(v, w)| v * w).collect();
+            memory.clear();
+            memory.resize(2 * rows * draws, 0.0);
+            let (first, second) = memory.split_at_mut(rows * draws);
+            small_dense::add_transposed_product(first, &weighted, process, length);
+            small_dense::add_transposed_product(second, values, means, length);
+            let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
+            let all: f64 = sums.iter().sum();
+            for b in 0..draws {
+                let at = b * stride + tile.rows.start;
+                let mut total = self.mean[b] * all;
+                for r in 0..rows {
+                    total += self.process[at + r] * first[b * rows + r]
+                        - self.means[at + r] * sums[r]
+                        - second[b * rows + r];
+                }
+                out[b * tile.channels + channel] += total;
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! MMD² as a sum over pairs of the pooled sample, and its null distribution by relabelling.
+//!
+//! With a label `l_i` a row, every estimator weighs a pair by `c₀ + c₁ (l_i + l_j) + c₂ l_i l_j`, so all
+//! relabellings of a tile of pairs are one matrix product with the labels.
+
+use std::ops::Range;
+
+use super::pair_sums::{NullDraws, PairMask, PairTile, PairWeights};
+use crate::linalg::small_dense;
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
+use crate::simd::LANES;
+
+/// How MMD² is estimated from n rows of the one and m of the other sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MmdEstimator {
+    /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation
+    /// 3): its expectation is MMD², and it can be negative.
+    #[default]
+    Unbiased,
+    /// Means over all pairs, a row with itself included (their equation 5): never negative, too large on
+    /// average.
+    Biased,
+    /// The mean over consecutive blocks of q ≥ 2 rows of each sample of `Σ_{i≠j} h(i, j) / (q (q - 1))`,
+    /// where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j)
+    /// - k(z_i, x_j)` (Zaremba, Gretton and Blaschko 2013). Unbiased, in O(n q). Rows that fill no block are
+    ///   left out, and the order of rows matters.
+    Block(usize),
+}
+
+impl MmdEstimator {
+    /// The linear-time estimator, blocks of two (Gretton and others 2012, lemma 14).
+    pub const LINEAR: Self = Self::Block(2);
+}
+
+/// The labelled rows of a pooled sample.
+pub(super) struct SampleLabels {
+    /// By row, padding included.
+    labels: Vec<f64>,
+    coefficients: [f64; 3],
+    estimator: MmdEstimator,
+}
+
+/// Relabellings of them.
+pub(super) struct RelabellingNull<'l> {
+    of: &'l SampleLabels,
+    /// Draw by draw.
+    labels: Vec<i8>,
+}
+
+/// Which rows of two samples, one below the other, are used, in which order.
+pub(super) fn row_arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Vec<usize> {
+    match estimator {
+        MmdEstimator::Unbiased | MmdEstimator::Biased => (0..n + m).collect(),
+        MmdEstimator::Block(q) => (0..n.min(m) / q)
+            .flat_map(|block| {
+                let own = block * q..(block + 1) * q;
+                own.clone().chain(own.map(move |i| n + i))
+            })
+            .collect(),
+    }
+}
+
+/// Rows by which orthogonal factors are centred where pairs are few, or the square root of their number.
+const CENTRING: usize = 1024;
+
+/// The numbers of the rows, as [`arrangement`] has them, that orthogonal factors are centred by: all; in
+/// blocks, for which that would take longer than the test, some, and with each the row that labels are
+/// exchanged with.
+pub(super) fn reference(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
+    match estimator {
+        MmdEstimator::Unbiased | MmdEstimator::Biased => (0..rows).collect(),
+        MmdEstimator::Block(q) => {
+            let pairs: Vec<usize> = (0..rows).filter(|i| i / q % 2 == 0).collect();
+            let wanted = (CENTRING.max((rows as f64).sqrt() as usize) / 2).min(pairs.len());
+            let mut some: Vec<usize> =
+                (0..wanted).map(|k| pairs[k * pairs.len() / wanted]).flat_map(|i| [i, i + q]).collect();
+            some.sort_unstable();
+            some
+        }
+    }
+}
+
+impl SampleLabels {
+    /// For n rows of the one sample and m of the other in their [`arrangement`].
+    pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
+        let (labels, coefficients): (Vec<f64>, _) = match estimator {
+            MmdEstimator::Unbiased | MmdEstimator::Biased => {
+                // The smaller sample has label 1: its pairs are few, and they alone have weights that are
+                // made of larger numbers.
+                let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
+                let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
+                let (own, other) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
+                let cross = -1.0 / (n as f64 * m as f64);
+                let labels = (0..n + m).map(|i| f64::from(u8::from((i < n) == (n <= m)))).collect();
+                (labels, [other, cross - other, own + other - 2.0 * cross])
+            }
+            MmdEstimator::Block(q) => {
+                let blocks = n.min(m) / q;
+                let labels = (0..2 * q * blocks).map(|i| if i / q % 2 == 0 { 1.0 } else { -1.0 }).collect();
+                (labels, [0.0, 0.0, 1.0 / (blocks * q * (q - 1)) as f64])
+            }
+        };
+        let mut labels = labels;
+        labels.resize(labels.len().next_multiple_of(LANES), 0.0);
+        Self { labels, coefficients, estimator }
+    }
+
+    pub(super) fn mask(&self) -> PairMask {
+        match self.estimator {
+            MmdEstimator::Unbiased => PairMask::OffDiagonal,
+            MmdEstimator::Biased => PairMask::Everything,
+            MmdEstimator::Block(q) => PairMask::Blocks(q),
+        }
+    }
+
+    /// Labels exchanged at random: all of them among all rows, or, in blocks, those of row i of the one and
+    /// row i of the other sample.
+    pub(super) fn permutations(&self, rows: usize, draws: usize, seed: u64) -> RelabellingNull<'_> {
+        let mut random = Random::seed_from_u64(seed);
+        let mut all = Vec::with_capacity(draws * self.labels.len());
+        for _ in 0..draws {
+            let mut labels: Vec<i8> = self.labels.iter().map(|&l| l as i8).collect();
+            match self.estimator {
+                MmdEstimator::Unbiased | MmdEstimator::Biased => labels[..rows].shuffle(&mut random),
+                MmdEstimator::Block(q) => {
+                    for i in (0..rows).filter(|i| i / q % 2 == 0) {
+                        if random.random() {
+                            labels.swap(i, i + q);
+                        }
+                    }
+                }
+            }
+            all.extend(labels);
+        }
+        RelabellingNull { of: self, labels: all }
+    }
+}
+
+impl PairWeights for SampleLabels {
+    fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
+        let (own, [c0, c1, c2]) = (self.labels[i], self.coefficients);
+        for (out, label) in out.iter_mut().zip(&self.labels[columns.clone()]) {
+            *out = c0 + c1 * (own + label) + c2 * (own * label);
+        }
+    }
+
+    fn error(&self) -> f64 {
+        0.0
+    }
+}
+
+impl NullDraws for RelabellingNull<'_> {
+    fn count(&self) -> usize {
+        self.labels.len() / self.of.labels.len()
+    }
+
+    fn columns(&self, _channels: usize) -> Option<usize> {
+        None
+    }
+
+    fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
+        let draws = self.labels.chunks_exact(self.of.labels.len());
+        draws.flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
+    }
+
+    fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
+        let [c0, c1, c2] = self.of.coefficients;
+        let (rows, length) = (tile.rows.len(), tile.columns.len());
+        for channel in 0..tile.channels {
+            let values = tile.channel(channel);
+            memory.clear();
+            memory.resize(rows * self.count(), 0.0);
+            small_dense::add_transposed_product(memory, values, prepared, length);
+            let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
+            let all = c0 * sums.iter().sum::<f64>();
+            let labels = self.labels.chunks_exact(self.of.labels.len());
+            for (draw, (labels, products)) in labels.zip(memory.chunks_exact(rows)).enumerate() {
+                let mut total = all;
+                for ((label, product), sum) in labels[tile.rows.clone()].iter().zip(products).zip(&sums) {
+                    let label = f64::from(*label);
+                    total += c1 * (product + label * sum) + c2 * (label * product);
+                }
+                out[draw * tile.channels + channel] += total;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or an exchange of labels would change what factors are centred by.
+    #[test]
+    fn rows_that_centre_come_with_those_they_exchange_labels_with() {
+        for (q, blocks) in [(2, 3), (2, 4000), (7, 900)] {
+            let some = reference(MmdEstimator::Block(q), 2 * q * blocks);
+            assert!(some.len() >= (4 * q * blocks).min(2000) / 2 && some.is_sorted());
+            for &i in &some {
+                let other = if i / q % 2 == 0 { i + q } else { i - q };
+                assert!(some.binary_search(&other).is_ok(), "{i} {other}");
+            }
+        }
+    }
+}

@@ -1,0 +1,572 @@
+//! All pairs of rows of a sample under a kernel: the kernel's value, and what each player adds to it.
+//!
+//! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)`, and with an absent factor replaced by 1 each pair is a
+//! term of a product game. So a pair has one *channel* for the kernel's value and one for the value of each
+//! player in that term (orthogonal factors have more:
+//! [`FeatureChannels`]), and everything that is asked is a weighted sum of channels over pairs: by the
+//! weights of the sample as it is, and by those of every draw from a null distribution. Pairs are made once,
+//! tile by tile, and serve all draws; memory does not grow with their number.
+
+use std::ops::Range;
+
+use super::null;
+use super::orthogonal::{FeatureChannels, OrthogonalKernel, PairChannels, order_channels};
+use super::points::Points;
+use crate::attribution::interaction_weights::{SizeWeighting, SizeWeightings};
+use crate::attribution::interactions::Interactions;
+use crate::attribution::product::{
+    PlayerFunctionals, ProductGame, ProductTerms, TermAccumulator, TermSink, read,
+};
+use crate::attribution::quadrature::{QuadratureEngine, RoundingUnits, TermBatch, max_products};
+use crate::attribution::rule::InclusionMeasure;
+use crate::attribution::sets::Sets;
+use crate::control::RunControl;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel::rounding_bounds::{ColumnRanges, RoundingBound};
+use crate::simd::{Isa, LANES, Lanes};
+use crate::table::{Players, Table};
+
+/// Rows of a tile of pairs, and tiles below each other that threads take together.
+const TILE: usize = 32;
+const TOGETHER: usize = 8;
+
+/// Columns of a tile, unless draws wish for more.
+const COLUMNS: usize = 128;
+
+/// Parts in which tiles are summed up, whatever the number of threads.
+pub(super) const PARTS: usize = 32;
+
+/// Which pairs count. Pairs are unordered: one that counts does so twice, the pair of a row with itself once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PairMask {
+    /// All.
+    Everything,
+    /// All but those of a row with itself.
+    OffDiagonal,
+    /// Those within blocks of 2q rows, except a row with itself and with the row q before or after it.
+    Blocks(usize),
+}
+
+impl PairMask {
+    /// The end of the rows that row i may have pairs with.
+    fn end(self, i: usize, n: usize) -> usize {
+        match self {
+            Self::Everything | Self::OffDiagonal => n,
+            Self::Blocks(q) => ((i / (2 * q) + 1) * 2 * q).min(n),
+        }
+    }
+
+    /// The number of columns that a tile should have: few for small blocks, outside of which nothing counts.
+    fn columns(self) -> usize {
+        match self {
+            Self::Everything | Self::OffDiagonal => COLUMNS,
+            Self::Blocks(q) => (2 * q).next_multiple_of(LANES).clamp(TILE, COLUMNS),
+        }
+    }
+
+    fn multiplicity(self, i: usize, j: usize, n: usize) -> f64 {
+        match self {
+            _ if j < i || j >= self.end(i, n) => 0.0,
+            Self::Everything if i == j => 1.0,
+            Self::OffDiagonal if i == j => 0.0,
+            Self::Blocks(q) if i % q == j % q => 0.0,
+            _ => 2.0,
+        }
+    }
+}
+
+/// The pairs of a sample.
+pub(super) struct SamplePairs<'k> {
+    points: Points,
+    kernel: &'k Kernel,
+    /// None where nothing is said of players.
+    products: Vec<PlayerProduct<'k>>,
+    /// How far the factors of each product can be from the truth: each, and all together.
+    precisions: Vec<(Vec<RoundingBound>, RoundingBound)>,
+    players: usize,
+    /// None where factors are taken as they are.
+    orthogonal: Option<OrthogonalKernel>,
+    measure: InclusionMeasure,
+    mask: PairMask,
+    isa: Isa,
+}
+
+/// Some pairs: rows of the sample by columns of its (padded) rows.
+pub(super) struct PairTile<'a> {
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+    /// For each channel, each row and each column: its value times the pair's multiplicity.
+    pub(super) values: &'a [f64],
+    pub(super) channels: usize,
+}
+
+impl PairTile<'_> {
+    /// Numbers of a channel.
+    pub(super) fn size(&self) -> usize {
+        self.rows.len() * self.columns.len()
+    }
+
+    /// A channel, row after row.
+    pub(super) fn channel(&self, channel: usize) -> &[f64] {
+        &self.values[channel * self.size()..(channel + 1) * self.size()]
+    }
+}
+
+/// The weights of the sample as it is.
+pub(super) trait PairWeights: Sync {
+    /// `W_ij` for row i and the (padded) rows of a range; what it says of pairs that do not count does not
+    /// matter.
+    fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]);
+    /// A bound on the error of each, beside some units of rounding relative to it.
+    fn error(&self) -> f64;
+}
+
+/// The weights of many draws from a null distribution.
+pub(super) trait NullDraws: Sync {
+    /// Their number.
+    fn count(&self) -> usize;
+    /// The number of columns that tiles of so many channels should have.
+    fn columns(&self, channels: usize) -> Option<usize>;
+    /// What all tiles with these columns need.
+    fn prepare(&self, columns: &Range<usize>) -> Vec<f64>;
+    /// Adds `Σ_ij W_ij v_ij` over the tile for each draw and channel: `out[draw * channels + channel]`.
+    fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]);
+}
+
+/// Weighted sums over all pairs.
+#[derive(Debug, Clone)]
+pub(super) struct ChannelSums {
+    /// By channel, with the sample's weights: first the statistic, then the players' values.
+    pub(super) observed: Vec<f64>,
+    /// A bound on the error of each of them, and of the sum of the values.
+    pub(super) bound: f64,
+    /// `draw * drawn + channel`, for the first `drawn` channels.
+    null: Vec<f64>,
+    drawn: usize,
+    /// What is left with everybody absent.
+    empty: f64,
+    /// By channel, `Σ |W_ij v_ij|`, and where weights have errors of their own `Σ |v_ij|`.
+    sizes: Vec<f64>,
+    unweighted: Vec<f64>,
+}
+
+impl ChannelSums {
+    fn new(channels: usize, drawn: usize, draws: usize) -> Self {
+        Self {
+            observed: vec![0.0; channels],
+            bound: 0.0,
+            null: vec![0.0; draws * drawn],
+            drawn,
+            empty: 0.0,
+            sizes: vec![0.0; channels],
+            unweighted: vec![0.0; channels],
+        }
+    }
+
+    /// Sums of a channel closer than this may differ by rounding alone.
+    pub(super) fn tie_tolerance(&self, channel: usize) -> f64 {
+        1e-12 * self.sizes[channel]
+    }
+
+    /// A channel as observed and in every draw, studentised.
+    pub(super) fn studentised(&self, channel: usize) -> Vec<f64> {
+        null::studentised(self.observed[channel], &self.draws(channel), self.tie_tolerance(channel))
+    }
+
+    /// A channel in every draw; empty if it was not drawn.
+    pub(super) fn draws(&self, channel: usize) -> Vec<f64> {
+        if channel < self.drawn {
+            return self.null.iter().skip(channel).step_by(self.drawn).copied().collect();
+        }
+        Vec::new()
+    }
+}
+
+/// The pairs as a product game. With weights it is that of the statistic, which is one row; without, that of
+/// each row of the sample, whose points are the rows it is paired with and whose terms are multiplied by the
+/// pair's multiplicity alone.
+struct PairGame<'p> {
+    pairs: &'p SamplePairs<'p>,
+    /// Columns of a tile.
+    width: usize,
+    weights: Option<&'p dyn PairWeights>,
+}
+
+/// What one thread keeps between tiles.
+#[derive(Default)]
+struct Memory {
+    factors: Vec<f64>,
+    /// Where factors are sums that cancel, their sizes and what is made of them.
+    sizes: Vec<f64>,
+    tops: Vec<Lanes>,
+    active: Vec<u32>,
+}
+
+/// Sums up pairs tile by tile.
+struct TileSummation<'p> {
+    pairs: &'p SamplePairs<'p>,
+    weights: &'p dyn PairWeights,
+    draws: Option<&'p dyn NullDraws>,
+    /// With room for the kernel's channel before those of the players.
+    functionals: PlayerFunctionals,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// What the draws need of the columns.
+    prepared: Vec<f64>,
+    memory: Vec<f64>,
+    sums: ChannelSums,
+}
+
+impl<'k> SamplePairs<'k> {
+    /// The pairs of the rows of `sample`, and what is said of players, if there are any.
+    ///
+    /// # Errors
+    /// [`Error::NotProduct`] if the kernel ties columns of different players together.
+    pub(super) fn new(
+        sample: &Table,
+        kernel: &'k Kernel,
+        groups: Option<&Players>,
+        measure: InclusionMeasure,
+        mask: PairMask,
+    ) -> Result<Self> {
+        let products = groups.map(|groups| kernel.products(sample.columns(), groups)).transpose()?;
+        let (products, players) = (products.unwrap_or_default(), groups.map_or(0, |g| g.players().len()));
+        let (points, isa) = (Points::new(sample), Isa::detect());
+        let rows = ColumnRanges::of(points.columns(&(0..points.stride())), sample.width());
+        let reach = ColumnRanges { u: rows.clone(), v: rows };
+        let precisions = products.iter().map(|product| product.precision(&reach)).collect();
+        Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, mask, isa })
+    }
+
+    /// The same with orthogonal factors, centred by the rows with the numbers `reference`.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub(super) fn orthogonal(mut self, reference: &[usize], watch: RunControl<'_>) -> Result<Self> {
+        self.orthogonal = Some(OrthogonalKernel::new(
+            &self.points,
+            (&self.products, &self.precisions),
+            reference,
+            self.isa,
+            watch,
+        )?);
+        Ok(self)
+    }
+
+    /// What there is beside a player's value, with orthogonal factors.
+    pub(super) fn extra_channels(&self) -> Option<FeatureChannels> {
+        self.orthogonal.as_ref().map(|_| FeatureChannels { players: self.players })
+    }
+
+    pub(super) fn channels(&self) -> usize {
+        self.extra_channels().map_or(1 + self.players, FeatureChannels::count)
+    }
+
+    /// Sums over all pairs, in [`PARTS`] parts; draws are made of the first `drawn` channels. Cost O(n² d)
+    /// and that of the draws. Threads share columns; the sums do not depend on their number.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], [`Error::Overflow`].
+    pub(super) fn sum(
+        &self,
+        weights: &dyn PairWeights,
+        draws: Option<&dyn NullDraws>,
+        drawn: usize,
+        watch: RunControl<'_>,
+    ) -> Result<ChannelSums> {
+        let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(self.mask.columns());
+        let empty = || ChannelSums::new(self.channels(), drawn, draws.map_or(0, NullDraws::count));
+        let summing = || TileSummation {
+            pairs: self,
+            weights,
+            draws,
+            functionals: PlayerFunctionals::new((1..self.channels()).map(Some).collect()),
+            rows: 0..0,
+            columns: 0..0,
+            prepared: Vec::new(),
+            memory: Vec::new(),
+            sums: empty(),
+        };
+        let game = PairGame { pairs: self, width, weights: None };
+        let mut total = empty();
+        for TileSummation { sums: part, .. } in read(&game, (self.isa, &self.measure), watch, summing)? {
+            total.observed.iter_mut().zip(&part.observed).for_each(|(t, v)| *t += v);
+            total.null.iter_mut().zip(&part.null).for_each(|(t, v)| *t += v);
+            total.bound += part.bound;
+            total.empty += part.empty;
+            total.sizes.iter_mut().zip(&part.sizes).for_each(|(t, v)| *t += v);
+            total.unweighted.iter_mut().zip(&part.unweighted).for_each(|(t, v)| *t += v);
+        }
+        total.bound += total.empty.abs();
+        total.bound += weights.error() * total.unweighted[..=self.players].iter().fold(0.0, |m, v| v.max(m));
+        // What only three or more players show grows exponentially with them.
+        finite(&total.observed[..self.extra_channels().map_or(self.channels(), FeatureChannels::beyond)])?;
+        Ok(total)
+    }
+
+    /// Interaction indices of all pairs of players with the sample's weights (see
+    /// [`place`](crate::attribution::sets::place)), and a bound on the error of each. Cost O(n² players²), in
+    /// [`PARTS`] parts.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], [`Error::Overflow`].
+    pub(super) fn interactions(
+        &self,
+        weights: &dyn PairWeights,
+        watch: RunControl<'_>,
+    ) -> Result<(Vec<f64>, f64)> {
+        let game = PairGame { pairs: self, width: self.mask.columns(), weights: Some(weights) };
+        let (mut total, mut error) = (vec![0.0; self.players * (self.players - 1) / 2], 0.0);
+        if let Some(orthogonal) = &self.orthogonal {
+            let n = self.points.rows();
+            let summing = 2.0 * f64::EPSILON * (n * n / (LANES * PARTS) + PARTS + 64) as f64;
+            let new = || PairChannels::new(self.players, orthogonal.error, summing);
+            for part in read(&game, (self.isa, &self.measure), watch, new)? {
+                total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
+                error += part.error;
+            }
+            finite(&total)?;
+            return Ok((total, error));
+        }
+        let (averages, sets) =
+            (SizeWeightings::new(vec![SizeWeighting::Uniform; 2]), Sets::new(self.players, 2));
+        for part in read(&game, (self.isa, &self.measure), watch, || Interactions::new(&averages, &sets, 1))?
+        {
+            if self.players > 1 && !part.indices.is_empty() {
+                total.iter_mut().zip(&part.indices[sets.of_size(2)]).for_each(|(t, v)| *t += v);
+                error += part.errors.of(0).each(2);
+            }
+        }
+        finite(&total)?;
+        Ok((total, error))
+    }
+
+    /// Whole blocks of lanes around the pairs of row i, among some columns, that count; and their
+    /// multiplicities.
+    fn counted_lanes(&self, i: usize, columns: &Range<usize>) -> (Range<usize>, Vec<f64>) {
+        let n = self.points.rows();
+        let from = i.max(columns.start) / LANES * LANES;
+        let range = from..self.mask.end(i, n).min(columns.end).next_multiple_of(LANES);
+        (range.clone(), range.map(|j| self.mask.multiplicity(i, j, n)).collect())
+    }
+}
+
+impl ProductGame for PairGame<'_> {
+    type Memory = Memory;
+
+    fn parts(&self) -> usize {
+        PARTS
+    }
+
+    fn terms(&self, part: usize, memory: &mut Memory, reader: &mut TermSink<'_>) -> Result<()> {
+        let SamplePairs { points, products, mask, .. } = self.pairs;
+        let (n, stride) = (points.rows(), points.stride());
+        let columns = (0..stride).step_by(self.width).map(|from| from..(from + self.width).min(stride));
+        let tasks = columns.flat_map(|columns| {
+            let last = columns.end.min(n);
+            let rows = (0..last).step_by(TILE * TOGETHER).map(move |at| at..(at + TILE * TOGETHER).min(last));
+            rows.map(move |rows| (rows, columns.clone()))
+        });
+        let tasks = tasks.filter(|(rows, columns)| mask.end(rows.end - 1, n) > columns.start);
+        for (rows, columns) in tasks.skip(part).step_by(PARTS) {
+            for from in rows.clone().step_by(TILE) {
+                let rows = from..(from + TILE).min(rows.end);
+                reader.begin(if self.weights.is_some() { &(0..1) } else { &rows }, &columns);
+                for (row, i) in rows.enumerate().filter(|_| !products.is_empty()) {
+                    self.row(if self.weights.is_some() { 0 } else { row }, i, &columns, memory, reader)?;
+                }
+                reader.end()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PairGame<'_> {
+    /// Hands over the pairs of row i of the sample as terms of a row of the tile.
+    fn row(
+        &self,
+        row: usize,
+        i: usize,
+        columns: &Range<usize>,
+        memory: &mut Memory,
+        reader: &mut TermSink<'_>,
+    ) -> Result<()> {
+        let SamplePairs { points, products, isa, .. } = self.pairs;
+        let (range, multiplicities) = self.pairs.counted_lanes(i, columns);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let lanes = |values: &[f64]| values.as_chunks().0.iter().copied().map(Lanes).collect::<Vec<_>>();
+        let mut coef = vec![0.0; range.len()];
+        if let Some(weights) = self.weights {
+            weights.row(i, &range, &mut coef);
+        }
+        let coef = [lanes(&coef)];
+        let (u, x, length) = (points.columns(&range), points.row(i), range.len());
+        for (at, product) in products.iter().enumerate() {
+            let factors = product.players.len();
+            memory.factors.clear();
+            memory.factors.resize((factors + 1) * length, 1.0);
+            memory.active.clear();
+            for (k, factor) in memory.factors.chunks_exact_mut(length).take(factors).enumerate() {
+                product.factor(*isa, k, u, &x, factor);
+                // A factor of 1, or centred of 0, gives its player nothing.
+                let nothing = match &self.pairs.orthogonal {
+                    Some(orthogonal) => {
+                        orthogonal.centre((at, k), i, &range, factor);
+                        0.0
+                    }
+                    None => 1.0,
+                };
+                if factor.iter().any(|f| *f != nothing) {
+                    memory.active.push(k as u32);
+                }
+            }
+            let active = memory.active.len();
+            memory.active.resize(active.next_multiple_of(4), factors as u32);
+            let weights: Vec<f64> = multiplicities.iter().map(|m| m * product.scale).collect();
+            let weights = lanes(&weights);
+            let by_size = self.pairs.orthogonal.is_none() && product.cancels(false);
+            if by_size {
+                memory.sizes.resize(factors * length, 1.0);
+                let sizes = memory.sizes.chunks_exact_mut(length).enumerate();
+                sizes.for_each(|(k, out)| product.size(*isa, k, u, &x, out));
+                max_products(&memory.sizes, None, &weights, &mut memory.tops);
+            }
+            let RoundingBound { units, per_log, .. } = self.pairs.precisions[at].1;
+            let mut rounding = RoundingUnits::new(units, per_log, x.len());
+            if self.weights.is_some() {
+                // Row by row and tile by tile into one sum.
+                let (rows, stride) = (points.rows(), points.stride());
+                let tiles = rows.div_ceil(TILE) * stride.div_ceil(columns.len());
+                let sums =
+                    4 * (products.len() * TILE * tiles.div_ceil(PARTS) + TILE * length / LANES + PARTS + 64);
+                (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
+            }
+            reader.read(&ProductTerms {
+                row,
+                point: range.start - columns.start,
+                players: &product.players,
+                run: TermBatch {
+                    a: &memory.factors,
+                    b: None,
+                    stride: length,
+                    offset: 0,
+                    active: &memory.active,
+                    players: active,
+                    weights: &weights,
+                    sizes: by_size.then_some(&memory.tops),
+                    tinies: &[],
+                    rounding,
+                },
+                coef: &coef,
+                last: true,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl TermAccumulator for TileSummation<'_> {
+    fn begin(&mut self, rows: &Range<usize>, columns: &Range<usize>) {
+        if let Some(draws) = self.draws.filter(|_| self.columns != *columns) {
+            self.prepared = draws.prepare(columns);
+        }
+        (self.rows, self.columns) = (rows.clone(), columns.clone());
+        // How many roundings a sum over all pairs can add up.
+        let (n, stride) = (self.pairs.points.rows(), self.pairs.points.stride());
+        let tiles = n.div_ceil(TILE) * stride.div_ceil(columns.len());
+        let size = rows.len() * columns.len();
+        self.functionals.summing = 2.0 * f64::EPSILON * (tiles / PARTS + size / LANES + PARTS + 64) as f64;
+        self.functionals.begin(rows, columns);
+    }
+
+    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+        match &self.pairs.orthogonal {
+            Some(OrthogonalKernel { error, .. }) => {
+                let channels = FeatureChannels { players: self.pairs.players };
+                order_channels(self.pairs.isa, terms, channels, *error, &mut self.functionals);
+            }
+            None => self.functionals.read(terms, engine),
+        }
+    }
+
+    /// Fills in the kernel's channel, and sums up.
+    fn end(&mut self) {
+        let Self {
+            pairs,
+            functionals: PlayerFunctionals { values, error, summing, .. },
+            rows,
+            columns,
+            sums,
+            ..
+        } = self;
+        let (length, size) = (columns.len(), rows.len() * columns.len());
+        let (mut all, mut weights, mut buffer) = (vec![0.0; size], vec![0.0; size], Vec::new());
+        for (r, i) in rows.clone().enumerate() {
+            self.weights.row(i, columns, &mut weights[r * length..(r + 1) * length]);
+            let (range, multiplicities) = pairs.counted_lanes(i, columns);
+            if range.is_empty() {
+                continue;
+            }
+            let at = r * length + range.start - columns.start;
+            all[at..at + range.len()].copy_from_slice(&multiplicities);
+            if pairs.orthogonal.is_none() {
+                let (u, out) = (pairs.points.columns(&range), &mut values[at..at + range.len()]);
+                pairs.kernel.row(pairs.isa, u, &pairs.points.row(i), &mut buffer, out);
+                out.iter_mut().zip(&multiplicities).for_each(|(v, m)| *v *= m);
+            }
+        }
+        let mut own = None;
+        let (weighted, exact) = (sums.observed.iter_mut().zip(&mut sums.sizes), self.weights.error() == 0.0);
+        for ((channel, (sum, absolute)), plain) in
+            values.chunks_exact(size).zip(weighted).zip(&mut sums.unweighted)
+        {
+            let [value, size, unweighted] = weigh(channel, &weights);
+            *sum += value;
+            *absolute += size;
+            *plain += if exact { 0.0 } else { unweighted };
+            own.get_or_insert(size);
+        }
+        let own = own.unwrap_or(0.0);
+        // The players' values, whose error is known pair by pair, and the statistic, which can be much larger
+        // on its way.
+        sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * own;
+        // With everybody absent the weights' sum is left, which is 0 but for rounding.
+        let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
+        sums.empty += if pairs.orthogonal.is_none() { scale * weigh(&all, &weights)[0] } else { 0.0 };
+        if let Some(draws) = self.draws {
+            let (rows, columns, channels) = (rows.clone(), columns.clone(), sums.drawn);
+            let tile = PairTile { rows, columns, values: &values[..size * channels], channels };
+            draws.add(&tile, &self.prepared, &mut self.memory, &mut sums.null);
+        }
+    }
+}
+
+fn finite(sums: &[f64]) -> Result<()> {
+    if sums.iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    let remedy =
+        "the kernel is not bounded on these rows: standardise the columns or choose a bounded kernel";
+    Err(Error::Overflow { what: "the sum of the kernel over all pairs of rows".into(), remedy })
+}
+
+/// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0;
+/// that of their sizes, and that of the values' sizes.
+fn weigh(values: &[f64], weights: &[f64]) -> [f64; 3] {
+    let mut lanes = [[0.0; LANES]; 3];
+    let (v, w) = (values.as_chunks::<LANES>().0, weights.as_chunks::<LANES>().0);
+    for (v, w) in v.iter().zip(w) {
+        for l in 0..LANES {
+            let product = v[l] * w[l];
+            lanes[0][l] += product;
+            lanes[1][l] += product.abs();
+            lanes[2][l] += v[l].abs();
+        }
+    }
+    lanes.map(|lanes| lanes.iter().sum())
+}

@@ -1,0 +1,405 @@
+//! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without a
+//! matrix of them in memory.
+//!
+//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`, whose least eigenvalue is at least η, so a
+//! solution that leaves the residual r is off by no more than ‖r‖ / η. The residual is computed anew when the
+//! iteration says that it is short enough.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::tiles::{Tiles, blocks};
+use super::{ConjugateGradients, EmbeddingData};
+use crate::control;
+use crate::error::{Error, Result};
+use crate::linalg::block_cg::{BlockConjugateGradients, lengths};
+use crate::linalg::small_dense;
+use crate::table::Table;
+
+/// How often an iteration starts again from a residual that was computed anew and found too long: rounding
+/// cannot be iterated away.
+const RESTARTS: usize = 3;
+
+/// Conditional mean embeddings that are solved for by iteration.
+pub(crate) struct IterativeEmbeddings {
+    pub(crate) learnt: EmbeddingData,
+    settings: ConjugateGradients,
+    landmarks: Table,
+    /// The square roots of the reference rows' weights.
+    roots: Vec<f64>,
+}
+
+/// What systems are solved for.
+#[derive(Clone, Copy)]
+pub(crate) enum RightHandSides<'r> {
+    /// `D^½ k_S(x)` for each row x of a table: the solutions are the weights of the reference rows at x.
+    Kernel(&'r Table),
+    /// Numbers that do not depend on S, right sides × reference rows.
+    Numbers(&'r [f64]),
+}
+
+/// Solutions of one system.
+pub(crate) struct CgSolution {
+    /// Right sides × reference rows, all right sides next to one another. Times the roots of the rows'
+    /// weights they are weights of the rows.
+    pub(crate) solution: Vec<f64>,
+    /// The lengths of the solutions.
+    pub(crate) lengths: Vec<f64>,
+    /// Bounds on the lengths of their errors.
+    pub(crate) errors: Vec<f64>,
+}
+
+/// The system of a set of blocks on its way.
+struct CgState<'c> {
+    given: &'c [bool],
+    right: Vec<f64>,
+    gradients: BlockConjugateGradients,
+    preconditioner: Option<NystromPreconditioner>,
+    restarts: usize,
+    /// Bounds on the errors, once they are small enough.
+    errors: Option<Vec<f64>>,
+}
+
+impl IterativeEmbeddings {
+    /// Prepares embeddings given any of several blocks. Cost O(n) for n reference rows.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a tolerance that is not between 0 and 1, or no iterations.
+    pub(crate) fn new(learnt: EmbeddingData, settings: ConjugateGradients, seed: u64) -> Result<Self> {
+        if !(settings.tolerance > 0.0 && settings.tolerance < 1.0) {
+            return Err(Error::parameter("tolerance", settings.tolerance, "it is between 0 and 1"));
+        }
+        if settings.iterations == 0 {
+            return Err(Error::parameter("iterations", 0, "at least 1"));
+        }
+        let roots = learnt.weights.iter().map(|w| w.sqrt()).collect();
+        let landmarks = learnt.landmarks(settings.landmarks, seed);
+        Ok(Self { learnt, settings, landmarks, roots })
+    }
+
+    /// In words.
+    pub(crate) fn approximation(&self) -> String {
+        format!(
+            "none: all reference rows, by conjugate gradients to a tolerance of {:e}",
+            self.settings.tolerance
+        )
+    }
+
+    /// The square roots of the reference rows' weights.
+    pub(crate) fn roots(&self) -> &[f64] {
+        &self.roots
+    }
+
+    /// Numbers that [`solve`](Self::solve) keeps for each system with so many right sides.
+    pub(crate) fn numbers(&self, count: usize) -> usize {
+        (5 * count + self.landmarks.rows()) * self.roots.len()
+    }
+
+    /// For each set of blocks what its system is solved for, right sides × reference rows.
+    fn right(&self, right: RightHandSides<'_>, sets: &[&[bool]], stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
+        let x = match right {
+            RightHandSides::Kernel(x) => x,
+            RightHandSides::Numbers(numbers) => return Ok(vec![numbers.to_vec(); sets.len()]),
+        };
+        let products = &self.learnt.kernel.given(sets);
+        let mut all = Tiles { products, u: x, v: &self.learnt.rows }.full_products(stop)?;
+        all.iter_mut().for_each(|block| scale_rows(block, &self.roots));
+        Ok(all)
+    }
+
+    /// Solves the systems of a batch of sets of blocks for what `right` says of each, in steps that go over
+    /// the pairs of reference rows once for all. A product of factors is off by at most `units` roundings.
+    ///
+    /// # Errors
+    /// [`Error::NotConverged`] where the tolerance is not reached; [`Error::NotPositiveDefinite`] for kernels
+    /// that are not;
+    /// [`Error::Interrupted`].
+    pub(crate) fn solve(
+        &self,
+        sets: &[&[bool]],
+        right: RightHandSides<'_>,
+        units: f64,
+        stop: &AtomicBool,
+    ) -> Result<Vec<CgSolution>> {
+        let mut runs = self.start(sets, self.right(right, sets, stop)?, stop)?;
+        for step in 0.. {
+            self.check(&mut runs, right, units, stop)?;
+            let mut open: Vec<&mut CgState<'_>> =
+                runs.iter_mut().filter(|run| run.errors.is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let hopeless = |run: &&mut CgState<'_>| run.restarts > RESTARTS || run.gradients.is_stalled();
+            if step == self.settings.iterations || open.iter().any(hopeless) {
+                let excess =
+                    open.iter().flat_map(|run| run.gradients.relative_residuals()).fold(0.0, f64::max);
+                return Err(Error::NotConverged {
+                    method: "the conjugate gradients for conditional mean embeddings",
+                    iterations: step,
+                    change: excess * self.settings.tolerance / 2.0,
+                    remedy: "raise the ridge or the tolerance, or take more landmarks or iterations",
+                });
+            }
+            let given: Vec<&[bool]> = open.iter().map(|run| run.given).collect();
+            let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) =
+                open.iter_mut().map(|run| run.gradients.directions_and_products()).unzip();
+            self.multiply(&given, &directions, images, stop)?;
+            let defined: Vec<bool> =
+                open.par_iter_mut().map(|run| run.advance(stop)).collect::<Result<_>>()?;
+            if defined.contains(&false) {
+                let what = "kernel matrix of the conditional mean embedding";
+                let (size, jitter) = (self.roots.len(), self.learnt.ridge);
+                return Err(Error::NotPositiveDefinite { what, size, jitter });
+            }
+        }
+        Ok(runs.into_iter().map(CgState::finish).collect())
+    }
+
+    /// The runs at their start.
+    fn start<'c>(
+        &self,
+        sets: &[&'c [bool]],
+        rights: Vec<Vec<f64>>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<CgState<'c>>> {
+        let n = self.roots.len();
+        let preconditioners = self.preconditioners(sets, stop)?;
+        let all: Vec<_> = sets.iter().zip(rights).zip(preconditioners).collect();
+        let run =
+            |((given, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<NystromPreconditioner>)| {
+                let count = block.len() / n;
+                let right = lengths(&block, count);
+                // Half of what is allowed, so that rounding of the residual, which is computed anew in the
+                // end, has room.
+                let targets =
+                    right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
+                let first = |b, count| precondition(&preconditioner, b, count, stop);
+                let gradients = BlockConjugateGradients::new(block, targets, first)?;
+                Ok(CgState { given, right, gradients, preconditioner, restarts: 0, errors: None })
+            };
+        all.into_par_iter().map(run).collect()
+    }
+
+    /// Computes the residuals of the runs that seem to be done, and bounds on their errors; starts again
+    /// where they are too large.
+    fn check(
+        &self,
+        runs: &mut [CgState<'_>],
+        right: RightHandSides<'_>,
+        units: f64,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let mut done: Vec<&mut CgState<'_>> =
+            runs.iter_mut().filter(|run| run.errors.is_none() && run.gradients.converged()).collect();
+        if done.is_empty() {
+            return Ok(());
+        }
+        let given: Vec<&[bool]> = done.iter().map(|run| run.given).collect();
+        let mut images = vec![Vec::new(); done.len()];
+        let solutions: Vec<&[f64]> = done.iter().map(|run| run.gradients.solution()).collect();
+        self.multiply(&given, &solutions, images.iter_mut().collect(), stop)?;
+        for ((run, image), mut residual) in done.iter_mut().zip(images).zip(self.right(right, &given, stop)?)
+        {
+            residual.iter_mut().zip(&image).for_each(|(r, i)| *r -= i);
+            let left = lengths(&residual, run.right.len());
+            let allowed = |length: &f64| self.settings.tolerance * self.learnt.ridge * length;
+            if left.iter().zip(&run.right).all(|(left, right)| *left <= allowed(right)) {
+                run.errors = Some(self.errors(run, right, &left, units));
+            } else {
+                run.restarts += 1;
+                let preconditioner = &run.preconditioner;
+                run.gradients.restart(residual, |b, count| precondition(preconditioner, b, count, stop))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals: these
+    /// are off by the rounding of sums of n products whose sizes make a matrix no larger than its trace, and
+    /// of the right side.
+    fn errors(&self, run: &CgState<'_>, right: RightHandSides<'_>, left: &[f64], units: f64) -> Vec<f64> {
+        let (n, u, ridge) = (self.roots.len(), f64::EPSILON / 2.0, self.learnt.ridge);
+        let terms = 1.1 * n as f64 + units + 8.0;
+        let trace = self.trace(run.given);
+        let size = trace + ridge;
+        let found = lengths(run.gradients.solution(), run.right.len());
+        let reach = match right {
+            RightHandSides::Kernel(x) => self.learnt.kernel.reach(run.given, trace, x),
+            RightHandSides::Numbers(_) => None,
+        };
+        let far = |length: f64| match right {
+            RightHandSides::Kernel(x) => self.learnt.kernel.far(x.width(), length),
+            RightHandSides::Numbers(_) => 0.0,
+        };
+        let numbers = left.iter().zip(reach.as_ref().unwrap_or(&run.right)).zip(found);
+        numbers
+            .map(|((left, right), found)| {
+                (left * (1.0 + terms * u) + u * (terms * size * found + (units + far(*right) + 4.0) * right))
+                    / ridge
+            })
+            .collect()
+    }
+
+    /// The trace of `D^½ K_S D^½`.
+    pub(crate) fn trace(&self, given: &[bool]) -> f64 {
+        let EmbeddingData { rows, weights, kernel, .. } = &self.learnt;
+        kernel.given(&[given]).diagonal(0, rows).zip(weights).map(|(k, w)| w * k.abs()).sum()
+    }
+
+    /// `D^½ K_S D^½ b + η b` for each set's block of vectors.
+    fn multiply(
+        &self,
+        sets: &[&[bool]],
+        from: &[&[f64]],
+        mut to: Vec<&mut Vec<f64>>,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let n = self.roots.len();
+        let (products, rows) = (&self.learnt.kernel.given(sets), &self.learnt.rows);
+        let widths: Vec<usize> = from.iter().map(|block| block.len() / n).collect();
+        for (to, from) in to.iter_mut().zip(from) {
+            to.clear();
+            to.resize(from.len(), 0.0);
+        }
+        let tiles = Tiles { products, u: rows, v: rows };
+        tiles.for_each_tile(stop, blocks(&mut to, |c| widths[c]), |own, tile| {
+            let width = widths[tile.product];
+            let roots = &self.roots[tile.u.clone()];
+            for column in tile.numbers.chunks_exact_mut(tile.u.len()) {
+                column.iter_mut().zip(roots).for_each(|(k, root)| *k *= root);
+            }
+            let from = &from[tile.product][tile.u.start * width..tile.u.end * width];
+            small_dense::add_product(own[tile.product], from, tile.numbers, width);
+        })?;
+        to.par_iter_mut().zip(from).zip(&widths).for_each(|((to, from), width)| {
+            let rows = to.chunks_exact_mut(*width).zip(from.chunks_exact(*width)).zip(&self.roots);
+            for ((to, from), root) in rows {
+                to.iter_mut().zip(from).for_each(|(t, f)| *t = *t * root + self.learnt.ridge * f);
+            }
+        });
+        Ok(())
+    }
+
+    /// Nyström's approximation of each set's system; none without landmarks.
+    fn preconditioners(
+        &self,
+        sets: &[&[bool]],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Option<NystromPreconditioner>>> {
+        let u = &self.landmarks;
+        if u.rows() == 0 {
+            return Ok(sets.iter().map(|_| None).collect());
+        }
+        let products = &self.learnt.kernel.given(sets);
+        let cross = Tiles { products, u, v: &self.learnt.rows };
+        let among = Tiles { v: u, ..cross };
+        let both: Vec<_> = among.full_products(stop)?.into_iter().zip(cross.full_products(stop)?).collect();
+        let of =
+            |(among, cross)| NystromPreconditioner::new(among, cross, &self.roots, self.learnt.ridge, stop);
+        both.into_par_iter().map(of).collect()
+    }
+}
+
+impl CgState<'_> {
+    fn advance(&mut self, stop: &AtomicBool) -> Result<bool> {
+        let preconditioner = &self.preconditioner;
+        self.gradients.advance(|b, count| precondition(preconditioner, b, count, stop), stop)
+    }
+
+    fn finish(self) -> CgSolution {
+        let lengths = lengths(self.gradients.solution(), self.right.len());
+        let errors = self.errors.unwrap_or_default();
+        CgSolution { solution: self.gradients.into_solution(), lengths, errors }
+    }
+}
+
+/// The inverse of `Φᵀ Φ + η I` up to the factor η, with `Φ = L⁻¹ K(landmarks, rows) D^½` and
+/// `K(landmarks, landmarks) = L Lᵀ`.
+struct NystromPreconditioner {
+    /// landmarks × rows
+    features: Vec<f64>,
+    /// The Cholesky factor of `Φ Φᵀ + η I`.
+    lower: Vec<f64>,
+}
+
+impl NystromPreconditioner {
+    /// None if the kernel between landmarks is not positive definite even with a little on its diagonal;
+    /// nothing is lost but steps.
+    fn new(
+        among: Vec<f64>,
+        mut features: Vec<f64>,
+        roots: &[f64],
+        ridge: f64,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>> {
+        let m = features.len() / roots.len();
+        let mean = (0..m).map(|i| among[i * m + i]).sum::<f64>() / m as f64;
+        let whitening = [1e-10, 1e-8, 1e-6].iter().find_map(|jitter| {
+            let mut whitening = among.clone();
+            (0..m).for_each(|i| whitening[i * m + i] += jitter * mean);
+            small_dense::cholesky_in_place(&mut whitening, m).then_some(whitening)
+        });
+        let Some(whitening) = whitening else { return Ok(None) };
+        control::for_each_chunk(roots.len(), m * m, stop, |part| {
+            small_dense::solve_lower_in_place(&whitening, m, &mut features[part.start * m..part.end * m]);
+        })?;
+        scale_rows(&mut features, roots);
+        let mut lower = whitening;
+        lower.fill(0.0);
+        control::for_each_chunk(roots.len(), m * m, stop, |part| {
+            let features = &features[part.start * m..part.end * m];
+            small_dense::add_outer_product(&mut lower, features, features, m);
+        })?;
+        (0..m).for_each(|i| lower[i * m + i] += ridge);
+        Ok(small_dense::cholesky_in_place(&mut lower, m).then_some(Self { features, lower }))
+    }
+
+    /// `b - Φᵀ (Φ Φᵀ + η I)⁻¹ Φ b`, for `count` vectors.
+    fn apply(&self, mut block: Vec<f64>, count: usize, stop: &AtomicBool) -> Result<Vec<f64>> {
+        let m = (self.lower.len() as f64).sqrt() as usize;
+        let n = block.len() / count;
+        let mut inner = vec![0.0; m * count];
+        control::for_each_chunk(n, m * count, stop, |part| {
+            let features = &self.features[part.start * m..part.end * m];
+            small_dense::add_outer_product(
+                &mut inner,
+                features,
+                &block[part.start * count..part.end * count],
+                m,
+            );
+        })?;
+        small_dense::solve_in_place(&self.lower, m, &mut inner);
+        let inner: Vec<f64> = (0..m * count).map(|t| -inner[t / count + t % count * m]).collect();
+        control::for_each_chunk(n, m * count, stop, |part| {
+            let features = &self.features[part.start * m..part.end * m];
+            small_dense::add_product(
+                &mut block[part.start * count..part.end * count],
+                &inner,
+                features,
+                count,
+            );
+        })?;
+        Ok(block)
+    }
+}
+
+fn precondition(
+    preconditioner: &Option<NystromPreconditioner>,
+    block: Vec<f64>,
+    count: usize,
+    stop: &AtomicBool,
+) -> Result<Vec<f64>> {
+    match preconditioner {
+        Some(nystrom) if count > 0 => nystrom.apply(block, count, stop),
+        _ => Ok(block),
+    }
+}
+
+/// Multiplies the numbers of each row by its scale.
+pub(super) fn scale_rows(block: &mut [f64], scales: &[f64]) {
+    let width = block.len() / scales.len().max(1);
+    for (row, scale) in block.chunks_exact_mut(width.max(1)).zip(scales) {
+        row.iter_mut().for_each(|v| *v *= scale);
+    }
+}

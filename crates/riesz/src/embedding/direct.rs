@@ -1,0 +1,340 @@
+//! Conditional mean embeddings by one factorisation for each set of blocks, which serves all rows.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use super::blockwise_kernel::{multiply, split};
+use super::random_fourier::RandomFourierFeatures;
+use super::{Approximation, EmbeddingData};
+use crate::control;
+use crate::error::{Error, Result};
+use crate::kernel::Columns;
+use crate::linalg::{dot, small_dense};
+use crate::table::Table;
+
+/// Reference rows in a block of features.
+const BLOCK: usize = 512;
+
+/// Conditional mean embeddings whose systems are factored.
+pub(crate) struct DirectEmbeddings {
+    pub(crate) learnt: EmbeddingData,
+    basis: FeatureBasis,
+}
+
+/// What weights are combinations of.
+enum FeatureBasis {
+    /// The reference rows, and what is kept of the kernel between any two of them, column by column.
+    Rows(Option<Vec<Vec<f64>>>),
+    /// Some of the reference rows. The kernel's factors are computed for each system: kept for all blocks
+    /// they would be far larger than the features of one.
+    Landmarks(Table),
+    /// As with landmarks, arguments are not kept.
+    Features(RandomFourierFeatures),
+}
+
+/// The system of one set of blocks, in memory that is kept.
+#[derive(Default)]
+pub(crate) struct System {
+    /// The Cholesky factor, size × size, column by column.
+    lower: Vec<f64>,
+    /// Features of the reference rows, size × rows; empty if the reference rows are the features.
+    features: Vec<f64>,
+    /// The Cholesky factor of the kernel between landmarks.
+    whitening: Vec<f64>,
+    /// Its trace.
+    trace: f64,
+}
+
+/// Rows that embeddings are conditioned on, whatever of them is given.
+pub(crate) struct ConditioningRows {
+    rows: Table,
+    /// By block, the kernel's factor between them and the basis, or what they add to the arguments of
+    /// features.
+    kept: Option<Vec<Vec<f64>>>,
+}
+
+impl DirectEmbeddings {
+    /// Prepares embeddings given any of several blocks. Cost O(blocks · n²) for n reference rows, and nothing
+    /// for landmarks and features, or for one block.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for no landmarks or features, or factors that random features do not know;
+    /// [`Error::Interrupted`].
+    pub(crate) fn new(
+        learnt: EmbeddingData,
+        approximation: Approximation,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let few = |name: &str, count: usize| match count {
+            0 => Err(Error::parameter(name, count, "at least 1")),
+            _ => Ok(count),
+        };
+        let basis = match approximation {
+            Approximation::Landmarks(count) => {
+                FeatureBasis::Landmarks(learnt.landmarks(few("landmarks", count)?, seed))
+            }
+            Approximation::RandomFeatures(count) => {
+                let count = few("random features", count)?;
+                FeatureBasis::Features(RandomFourierFeatures::new(&learnt.kernel, count, seed)?)
+            }
+            _ if learnt.blocks < 2 => FeatureBasis::Rows(None),
+            _ => FeatureBasis::Rows(learnt.kernel.kept(&learnt.rows, &learnt.rows, stop)?),
+        };
+        Ok(Self { basis, learnt })
+    }
+
+    /// By block, the kernel's factor between any two reference rows, where they are kept.
+    pub(crate) fn grams(&self) -> Option<&[Vec<f64>]> {
+        match &self.basis {
+            FeatureBasis::Rows(kept) => kept.as_deref(),
+            FeatureBasis::Landmarks(_) | FeatureBasis::Features(_) => None,
+        }
+    }
+
+    /// Size of a system: the number of reference rows, landmarks or features.
+    pub(crate) fn size(&self) -> usize {
+        match &self.basis {
+            FeatureBasis::Rows(_) => self.learnt.rows.rows(),
+            FeatureBasis::Landmarks(landmarks) => landmarks.rows(),
+            FeatureBasis::Features(frequencies) => frequencies.count(),
+        }
+    }
+
+    /// Whether the reference rows are the features.
+    pub(crate) fn exact(&self) -> bool {
+        matches!(self.basis, FeatureBasis::Rows(_))
+    }
+
+    /// In words.
+    pub(crate) fn approximation(&self) -> String {
+        match &self.basis {
+            FeatureBasis::Rows(_) => "none: all reference rows".into(),
+            FeatureBasis::Landmarks(landmarks) => format!("{} landmarks", landmarks.rows()),
+            FeatureBasis::Features(frequencies) => format!("{} random Fourier features", frequencies.count()),
+        }
+    }
+
+    /// Prepares rows, for all sets of blocks.
+    pub(crate) fn conditions(&self, rows: Table, stop: &AtomicBool) -> Result<ConditioningRows> {
+        let kept = match &self.basis {
+            FeatureBasis::Rows(_) => self.learnt.kernel.kept(&self.learnt.rows, &rows, stop)?,
+            FeatureBasis::Landmarks(landmarks) => self.learnt.kernel.kept(landmarks, &rows, stop)?,
+            FeatureBasis::Features(frequencies) => Some(frequencies.phases(&rows)),
+        };
+        Ok(ConditioningRows { rows, kept })
+    }
+
+    /// Factors the system of some blocks.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`] for a ridge that is too small; [`Error::Interrupted`].
+    pub(crate) fn prepare(&self, given: &[bool], system: &mut System, stop: &AtomicBool) -> Result<()> {
+        let EmbeddingData { rows, weights, kernel, ridge, .. } = &self.learnt;
+        let (n, size) = (rows.rows(), self.size());
+        control::check_cancelled(stop)?;
+        system.lower.resize(size * size, 0.0);
+        match &self.basis {
+            FeatureBasis::Rows(kept) => {
+                let (products, mut memory) = (kernel.given(&[given]), Default::default());
+                let grams = kept.as_deref().map(|grams| split(grams, given, true));
+                let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
+                for j in 0..n {
+                    let column = &mut system.lower[j * n + j..(j + 1) * n];
+                    match &grams {
+                        Some(grams) => multiply(grams, j * n + j..(j + 1) * n, column),
+                        None => products.row(0, Columns::of(rows, j), &rows.row(j), &mut memory, column),
+                    }
+                    column.iter_mut().zip(&roots[j..]).for_each(|(v, root)| *v *= root * roots[j]);
+                    column[0] += ridge;
+                }
+            }
+            FeatureBasis::Landmarks(landmarks) => {
+                // Φ = L⁻¹ K(landmarks, rows) with K(landmarks, landmarks) = L Lᵀ.
+                let products = kernel.given(&[given]);
+                let System { whitening, .. } = system;
+                whitening.resize(size * size, 0.0);
+                products.fill(0, landmarks, landmarks, 0..size, whitening);
+                let diagonal: f64 = (0..size).map(|i| whitening[i * size + i]).sum::<f64>() / size as f64;
+                (0..size).for_each(|i| whitening[i * size + i] += 1e-10 * diagonal);
+                if !small_dense::cholesky_until(whitening, size, stop)? {
+                    let what = "kernel matrix of the landmarks";
+                    return Err(Error::NotPositiveDefinite { what, size, jitter: 1e-10 * diagonal });
+                }
+                let whitening = std::mem::take(whitening);
+                self.fill_from_features(system, stop, |block, out| {
+                    products.fill(0, landmarks, rows, block, out);
+                    small_dense::solve_lower_in_place(&whitening, size, out);
+                })?;
+                system.whitening = whitening;
+            }
+            FeatureBasis::Features(frequencies) => self.fill_from_features(system, stop, |block, out| {
+                let own = rows.select_rows(&block.collect::<Vec<usize>>());
+                frequencies.features(&split(&frequencies.phases(&own), given, true), out);
+            })?,
+        }
+        system.trace = (0..size).map(|i| system.lower[i * size + i]).sum();
+        if small_dense::cholesky_until(&mut system.lower, size, stop)? {
+            return Ok(());
+        }
+        let what = "kernel matrix of the conditional mean embedding";
+        Err(Error::NotPositiveDefinite { what, size, jitter: *ridge })
+    }
+
+    /// `Φ diag(w) Φᵀ + η I`, block by block of the features, which `fill` computes.
+    fn fill_from_features(
+        &self,
+        system: &mut System,
+        stop: &AtomicBool,
+        fill: impl Fn(Range<usize>, &mut [f64]),
+    ) -> Result<()> {
+        let size = self.size();
+        let mut weighted = Vec::new();
+        system.features.resize(size * self.learnt.rows.rows(), 0.0);
+        system.lower.fill(0.0);
+        for rows in self.blocks() {
+            control::check_cancelled(stop)?;
+            let block = &mut system.features[rows.start * size..rows.end * size];
+            fill(rows.clone(), block);
+            weighted.clear();
+            weighted.extend_from_slice(block);
+            for (row, weight) in weighted.chunks_exact_mut(size).zip(&self.learnt.weights[rows]) {
+                row.iter_mut().for_each(|v| *v *= weight);
+            }
+            small_dense::add_lower_outer_product(&mut system.lower, &weighted, block, size);
+        }
+        (0..size).for_each(|i| system.lower[i * size + i] += self.learnt.ridge);
+        Ok(())
+    }
+
+    /// Blocks of reference rows: all at once where they are the features, else so many that what is computed
+    /// of them stays small.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let n = self.learnt.rows.rows();
+        let length = if self.exact() { n.max(1) } else { BLOCK };
+        (0..n).step_by(length).map(move |start| start..n.min(start + length))
+    }
+
+    /// What the system of some blocks is solved for, size × rows; returns the lengths, by row, that rounding
+    /// of it is relative to.
+    pub(crate) fn right_hand_side(
+        &self,
+        at: &ConditioningRows,
+        given: &[bool],
+        system: &System,
+        out: &mut [f64],
+        stop: &AtomicBool,
+    ) -> Result<Vec<f64>> {
+        let (size, EmbeddingData { rows, weights, kernel, .. }) = (self.size(), &self.learnt);
+        let kept = at.kept.as_deref();
+        match &self.basis {
+            FeatureBasis::Rows(_) => {
+                kernel.between(kept, given, rows, &at.rows, out);
+                let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
+                for column in out.chunks_exact_mut(size) {
+                    column.iter_mut().zip(&roots).for_each(|(v, root)| *v *= root);
+                }
+            }
+            FeatureBasis::Landmarks(landmarks) => {
+                kernel.between(kept, given, landmarks, &at.rows, out);
+                control::for_each_chunk(at.rows.rows(), size * size, stop, |part| {
+                    let part = &mut out[part.start * size..part.end * size];
+                    small_dense::solve_lower_in_place(&system.whitening, size, part);
+                })?;
+            }
+            FeatureBasis::Features(frequencies) => {
+                frequencies.features(&split(kept.unwrap_or_default(), given, true), out);
+            }
+        }
+        let mut lengths: Vec<f64> = out.chunks_exact(size).map(|v| dot(v, v).sqrt()).collect();
+        let trace = if self.exact() { system.trace } else { 1.0 };
+        if let Some(reach) = kernel.reach(given, trace, &at.rows) {
+            lengths.iter_mut().zip(reach).for_each(|(length, reach)| *length = length.max(reach));
+        }
+        Ok(lengths)
+    }
+
+    /// A bound on the length of the error of a solution, from the lengths of right side and solution: the
+    /// backward error of a Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace; the least
+    /// eigenvalue is at least η), and that of factors that are off by `units` roundings.
+    pub(crate) fn solution_error(&self, system: &System, right: f64, solution: f64, units: f64) -> f64 {
+        let u = f64::EPSILON / 2.0;
+        let backward = ((3 * self.size() + 1) as f64 * 1.1 + units) * system.trace;
+        u / self.learnt.ridge * (backward * solution + units * right)
+    }
+
+    /// How many times longer than a solution the weights of the reference rows, over the roots of the rows'
+    /// own, can be.
+    pub(crate) fn error_amplification(&self, system: &System) -> f64 {
+        if self.exact() { 1.0 } else { system.trace.sqrt() }
+    }
+
+    /// Solves the system in place.
+    pub(crate) fn solve(&self, system: &System, b: &mut [f64], stop: &AtomicBool) -> Result<()> {
+        let size = self.size();
+        control::for_each_chunk(b.len() / size.max(1), size * size, stop, |part| {
+            small_dense::solve_in_place(&system.lower, size, &mut b[part.start * size..part.end * size]);
+        })
+    }
+
+    /// Adds to `out` (size × k) what numbers by reference row (a block of rows × k) are worth in the system:
+    /// their product with the weights of the reference rows is its product with what the system was solved
+    /// to.
+    pub(crate) fn project(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
+        let weights = &self.learnt.weights[rows.clone()];
+        let Some(features) = self.features(system, &rows) else {
+            for (out, column) in out.chunks_exact_mut(self.size()).zip(by_row.chunks_exact(rows.len())) {
+                let both = out[rows.clone()].iter_mut().zip(column);
+                both.zip(weights).for_each(|((out, v), w)| *out += v * w.sqrt());
+            }
+            return;
+        };
+        let weighted: Vec<f64> = by_row
+            .chunks_exact(rows.len())
+            .flat_map(|column| column.iter().zip(weights).map(|(v, w)| v * w))
+            .collect();
+        small_dense::add_product(out, features, &weighted, self.size());
+    }
+
+    /// The same for numbers whose k of a row are next to one another (k × a block of rows), where the
+    /// reference rows are not the features.
+    pub(crate) fn project_rows(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
+        let Some(features) = self.features(system, &rows) else { return };
+        let mut weighted = features.to_vec();
+        for (row, weight) in weighted.chunks_exact_mut(self.size()).zip(&self.learnt.weights[rows]) {
+            row.iter_mut().for_each(|v| *v *= weight);
+        }
+        small_dense::add_outer_product(out, &weighted, by_row, self.size());
+    }
+
+    /// The weights of a block of reference rows, rows × k, from what the system was solved to, size × k.
+    pub(crate) fn weights(&self, system: &System, rows: Range<usize>, solved: &[f64]) -> Vec<f64> {
+        let weights = &self.learnt.weights[rows.clone()];
+        let Some(features) = self.features(system, &rows) else {
+            let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
+            let columns = solved.chunks_exact(self.size());
+            return columns
+                .flat_map(|column| column[rows.clone()].iter().zip(&roots).map(|(v, root)| v * root))
+                .collect();
+        };
+        let mut out = vec![0.0; solved.len() / self.size() * rows.len()];
+        small_dense::add_transposed_product(&mut out, features, solved, self.size());
+        for column in out.chunks_exact_mut(rows.len()) {
+            column.iter_mut().zip(weights).for_each(|(v, w)| *v *= w);
+        }
+        out
+    }
+
+    /// The features of a block of reference rows; none if the reference rows are the features.
+    fn features<'s>(&self, system: &'s System, rows: &Range<usize>) -> Option<&'s [f64]> {
+        let size = self.size();
+        (!self.exact()).then(|| &system.features[rows.start * size..rows.end * size])
+    }
+}
+
+impl ConditioningRows {
+    /// The products of the given blocks' factors between reference rows and rows, where they are kept.
+    pub(crate) fn kernel_products(&self, given: &[bool], out: &mut [f64]) {
+        multiply(&split(self.kept.as_deref().unwrap_or_default(), given, true), 0..out.len(), out);
+    }
+}

@@ -1,0 +1,68 @@
+//! Outputs of all coalitions of few players, by [tables](super::product): for what is asked of coalitions,
+//! and is no value of an output.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::product_engine::ProductEngine;
+use crate::error::{Error, Result};
+use crate::game::{Background, Game};
+use crate::index::ValueIndex;
+use crate::kernel_model::KernelExpansion;
+use crate::table::Players;
+
+/// Players of whom all coalitions are valued.
+const FEW: usize = 13;
+
+/// What all coalitions of a model's players are worth in the interventional game.
+pub(crate) struct CoalitionOutputs<'m> {
+    products: ProductEngine<'m>,
+    players: usize,
+}
+
+impl<'m> CoalitionOutputs<'m> {
+    /// Makes the tables. `None` for models without such tables: of more than 13 players, of kernels that are
+    /// no sums of products with factors of 1 at most, or so many support points that tables take too much
+    /// memory.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the background; [`Error::Interrupted`].
+    pub(crate) fn new(
+        model: &'m KernelExpansion,
+        background: &Background,
+        groups: &Players,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Option<Self>> {
+        let players = groups.players().len();
+        if players > FEW {
+            return Ok(None);
+        }
+        let game = Game::Interventional { background: background.clone() };
+        let products =
+            match ProductEngine::new(model, game, ValueIndex::Shapley, groups.clone(), stop.clone()) {
+                Ok(products) => products,
+                Err(Error::NotProduct { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+        if !(products.has_tame_factors() && products.has_room_for_tables()) {
+            return Ok(None);
+        }
+        // Before threads ask for them.
+        products.tables()?;
+        Ok(Some(Self { products, players }))
+    }
+
+    /// How many coalitions there are.
+    pub(crate) fn coalition_count(&self) -> usize {
+        1 << self.players
+    }
+
+    /// Outputs of rows of the model's columns: rows × outputs × coalitions, by the bits of those who are
+    /// present.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub(crate) fn outputs(&self, rows: &[Vec<f64>]) -> Result<Vec<f64>> {
+        Ok(self.products.outputs_of_all(rows)?.0)
+    }
+}

@@ -1,0 +1,163 @@
+//! Values as functionals of f, and their covariances.
+
+use rayon::prelude::*;
+
+use super::IndependentPartsEngine;
+use crate::attribution::coalition_covariance::{MOST_PLAYERS, RowPairs, player_covariance};
+use crate::attribution::part_coalition_values::blocks;
+use crate::control::{RunControl, check_cancelled};
+use crate::error::{Error, Result};
+use crate::explainer::value_covariance::{by_coalitions, check_mirror, player_measure};
+use crate::linalg::Matrix;
+use crate::posterior::{Functionals, Posterior};
+use crate::simd::{LANES, Lanes};
+use crate::table::Table;
+
+impl IndependentPartsEngine<'_> {
+    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part
+    /// of it.
+    pub(in crate::explainer) fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
+        player_measure(self.question.index, &self.recipe)?;
+        if posterior.prior_scale() > 0.0 { self.check_prior(posterior.skew_swap()) } else { Ok(()) }
+    }
+
+    fn check_prior(&self, mirror: Option<&[usize]>) -> Result<()> {
+        let players = self.players();
+        if players > MOST_PLAYERS {
+            let allowed = format!(
+                "in the game of independent parts there are covariances of up to {MOST_PLAYERS} features, \
+                 and here are {players}: group them"
+            );
+            return Err(Error::parameter("covariance", true, allowed));
+        }
+        check_mirror(&self.groups, mirror)?;
+        let Some(mirror) = mirror else { return Ok(()) };
+        for columns in &self.columns {
+            let mut other: Vec<usize> = columns.iter().map(|&j| mirror[j]).collect();
+            other.sort_unstable();
+            if !self.columns.contains(&other) {
+                let names: Vec<&str> = columns.iter().map(|&j| &self.model.columns()[j].name[..]).collect();
+                let allowed = "how sure values of duels are is known where the columns of a part change \
+                               places with those of one part: give each item a background of its own, or \
+                               both one";
+                return Err(Error::parameter("part", names.join(", "), allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// For each of `players`, points × rows: what a coefficient 1 of each support point adds to its value.
+    pub(in crate::explainer) fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+        player_measure(self.question.index, &self.recipe)?;
+        let data = rows.align_to(self.model.columns())?;
+        let (all, count) = (self.columns(&data)?, self.groups.players().len());
+        let of = |player: &usize| {
+            let mut own = Matrix::zeros(all.rows(), data.rows());
+            for i in 0..all.rows() {
+                own.row_mut(i).iter_mut().enumerate().for_each(|(r, v)| *v = all[(i, r * count + player)]);
+            }
+            own
+        };
+        Ok(players.iter().map(of).collect())
+    }
+
+    /// The covariance of the values of each row under `posterior`, rows × outputs × players × players.
+    pub(in crate::explainer) fn covariances(
+        &self,
+        rows: &Table,
+        posterior: &Posterior<'_>,
+    ) -> Result<Vec<f64>> {
+        let players = self.groups.players().len();
+        let together = self.rows_with_covariances(posterior.skew_swap());
+        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        by_coalitions(rows, (players, together), posterior, watch, |rows, pairs| {
+            self.posterior_functionals(rows, posterior.skew_swap(), pairs)
+        })
+    }
+
+    /// The values of all players in all rows as functionals of f, player after player in each row, with the
+    /// prior covariance of all of them, or of those of each row alone, or none at all. Cost 3^players ·
+    /// reference² and 4^players for each pair of rows and each factor of a term, with 8 · 4^players bytes.
+    pub(in crate::explainer) fn posterior_functionals(
+        &self,
+        rows: &Table,
+        mirror: Option<&[usize]>,
+        pairs: RowPairs,
+    ) -> Result<Functionals> {
+        player_measure(self.question.index, &self.recipe)?;
+        let data = rows.align_to(self.model.columns())?;
+        let (n, count) = (data.rows(), self.groups.players().len());
+        let pairs = pairs.of(n);
+        let blocks = match pairs.is_empty() {
+            true => Vec::new(),
+            false => {
+                self.check_prior(mirror)?;
+                self.of_prior(&data, mirror, &pairs)?
+            }
+        };
+        // Who cannot be absent is worth nothing.
+        let whole = |block: Matrix| {
+            let mut out = Matrix::zeros(count, count);
+            for (k, &j) in self.active.iter().enumerate() {
+                self.active.iter().enumerate().for_each(|(at, &l)| out[(j, l)] = block[(k, at)]);
+            }
+            out
+        };
+        let prior = player_covariance(n, count, pairs.into_iter().zip(blocks.into_iter().map(whole)));
+        // An intercept is part of what everybody and nobody are worth alike.
+        Ok(Functionals { columns: self.columns(&data)?, prior_scale: prior, constants: vec![0.0; n * count] })
+    }
+
+    /// The functionals at support points, points × (rows × players).
+    fn columns(&self, data: &Table) -> Result<Matrix> {
+        let (n, count, points) = (data.rows(), self.groups.players().len(), self.model.support_points.rows());
+        let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
+        let counts = self.weighing.coalition_coefficients();
+        // By block and player.
+        let of_block = |block: usize, j: usize| {
+            let mut own = [0.0; LANES];
+            own.iter_mut().zip(counts.iter().skip(block * LANES)).for_each(|(v, counts)| *v = counts[j]);
+            own
+        };
+        let blocks = blocks(self.players());
+        let by_block: Vec<Vec<[f64; LANES]>> =
+            (0..blocks).map(|block| (0..self.players()).map(|j| of_block(block, j)).collect()).collect();
+        let mut out = Matrix::zeros(points, n * count);
+        for start in (0..n).step_by(self.rows_at_once()) {
+            let chunk = &rows[start..n.min(start + self.rows_at_once())];
+            let given = self.given(chunk)?;
+            let of = |x: &Vec<f64>| {
+                check_cancelled(&self.stop)?;
+                let (mut seen, mut sums) = (self.seen(x, &given)?, Matrix::zeros(points, self.players()));
+                for (block, counts) in by_block.iter().enumerate() {
+                    self.average(&mut seen, block);
+                    for (term, own) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
+                        // What is worth the same to all coalitions is worth nothing to players.
+                        let Some((first, others)) = own.sides.split_first() else { continue };
+                        let number = |view: usize, i: usize| -> &Lanes {
+                            &seen.numbers[view][self.parts.views[view].rows[i] as usize]
+                        };
+                        for i in 0..points {
+                            let mut product = number(*first, i).0.map(|v| term.scale * v);
+                            for &view in others {
+                                product.iter_mut().zip(number(view, i).0).for_each(|(v, own)| *v *= own);
+                            }
+                            for (sum, counts) in sums.row_mut(i).iter_mut().zip(counts) {
+                                *sum += product.iter().zip(counts).map(|(v, count)| v * count).sum::<f64>();
+                            }
+                        }
+                    }
+                }
+                Ok(sums)
+            };
+            let found = chunk.par_iter().map(of).collect::<Result<Vec<Matrix>>>()?;
+            for (r, sums) in (start..).zip(&found) {
+                for i in 0..points {
+                    let own = self.active.iter().zip(sums.row(i));
+                    own.for_each(|(player, v)| out[(i, r * count + player)] = *v);
+                }
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,155 @@
+//! A model's powers, panel by panel.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::super::panel::PointPanel;
+use crate::attribution::polynomial_games::{AbsentSums, PowerEngine, RowSums};
+use crate::attribution::power_series::mean_exponential_series;
+use crate::attribution::rule::InclusionMeasure;
+use crate::control::check_cancelled;
+use crate::error::Result;
+use crate::game::{AbsentSide, TERMS};
+use crate::kernel::ColumnRanges;
+use crate::kernel::polynomial_terms::PolynomialTerm;
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::{dot, dot_roundings};
+use crate::simd::{Isa, LANES, Lanes};
+
+/// A power with what all rows share.
+pub(super) struct PanelPower<'m> {
+    pub(super) power: PolynomialTerm<'m>,
+    /// By panel, what multiplies distances from the centre.
+    slopes: Vec<Vec<f64>>,
+    absent: Others,
+    units: f64,
+    sums: f64,
+}
+
+/// What is absent.
+enum Others {
+    Rows {
+        centred: Vec<f64>,
+        weights: Vec<f64>,
+    },
+    /// By panel.
+    Means {
+        series: Vec<Vec<Lanes>>,
+        norms: Vec<f64>,
+        roundings: usize,
+    },
+}
+
+impl<'m> PanelPower<'m> {
+    /// Of a model whose kernel has so many terms. `None` where absent factors are all 1.
+    pub(super) fn new(
+        power: PolynomialTerm<'m>,
+        (model, terms): (&KernelExpansion, usize),
+        absent: &AbsentSide,
+        panels: &[PointPanel],
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>> {
+        let (AbsentSide::Rows(reference) | AbsentSide::Means(reference)) = absent else { return Ok(None) };
+        let centred: Vec<f64> = reference.rows.iter().flat_map(|row| power.centred(row)).collect();
+        let weights = reference.weights.clone();
+        let slopes: Vec<Vec<f64>> = panels.iter().map(|panel| power.slopes(panel.columns())).collect();
+        let others = if let AbsentSide::Rows(_) = absent {
+            Others::Rows { centred, weights }
+        } else {
+            let of = |slopes: &Vec<f64>| {
+                check_cancelled(stop)?;
+                Ok(means(&power, slopes, &centred, &weights))
+            };
+            let series = slopes.par_iter().map(of).collect::<Result<_>>()?;
+            let degree = power.degree() as f64;
+            let norm = |column: usize| {
+                let rows = centred.iter().skip(column).step_by(power.columns());
+                // The largest first, lest powers overflow.
+                let top = rows.clone().fold(0.0, |top: f64, v| top.max(v.abs()));
+                let part = |(v, w): (&f64, &f64)| w * (v.abs() / top).powf(degree);
+                let mean: f64 = rows.zip(&weights).map(part).sum();
+                if top > 0.0 { 1.000_001 * top * mean.powf(1.0 / degree) } else { 0.0 }
+            };
+            let norms = (0..power.columns()).map(norm).collect();
+            Others::Means { series, norms, roundings: absent.mean_roundings().unwrap_or(0) }
+        };
+        let width = model.support_points.width();
+        let reach = ColumnRanges { u: vec![[0.0; 2]; width], v: vec![[0.0; 2]; width] };
+        let (degree, columns, players) = (power.degree(), power.columns(), power.players.len());
+        let longest = panels.iter().map(|panel| panel.len).max().unwrap_or(0);
+        let tiles = panels.len() * terms;
+        // A slope takes four roundings, a distance one, and so does their product.
+        let inputs = degree * (8 + columns);
+        let variants = absent.weights().len();
+        let base = degree * (2 * players + 8 + columns)
+            + match absent.mean_roundings() {
+                Some(roundings) => players * (degree + 8) + degree * roundings,
+                None => TERMS + variants.div_ceil(TERMS),
+            }
+            + dot_roundings(longest)
+            + tiles;
+        let predicted =
+            terms + dot_roundings(model.support_points.rows()) + base + 2 * absent.normalised() + 32;
+        let units = power.precision(&reach).units + (2 * inputs + predicted) as f64;
+        let sums = (longest / LANES + tiles) as f64;
+        Ok(Some(Self { power, slopes, absent: others, units, sums }))
+    }
+
+    /// What a row with these distances from the centre is asked about in a panel.
+    pub(super) fn sums<'a>(&'a self, at: usize, panel: &PointPanel, present: &'a [f64]) -> RowSums<'a> {
+        let absent = match &self.absent {
+            Others::Rows { centred, weights } => AbsentSums::Rows { centred, weights },
+            Others::Means { series, norms, roundings } => {
+                AbsentSums::Means { series: &series[at], norms, roundings: *roundings }
+            }
+        };
+        RowSums {
+            scale: self.power.scale,
+            degree: self.power.degree(),
+            constant: self.power.constant(),
+            slopes: &self.slopes[at],
+            len: panel.len,
+            ends: &self.power.ends,
+            present,
+            absent,
+            units: self.units,
+            sums: self.sums,
+        }
+    }
+
+    /// Adds what it makes of a panel with nobody present, for each output.
+    pub(super) fn add_base(&self, isa: Isa, at: usize, panel: &PointPanel, out: &mut [f64]) {
+        let nobody = vec![0.0; self.power.columns()];
+        let (sums, mut engine) =
+            (self.sums(at, panel, &nobody), PowerEngine::new(isa, InclusionMeasure::default()));
+        let worth: Vec<f64> =
+            (0..panel.len / LANES).flat_map(|block| engine.empty_coalition_value(&sums, block).0).collect();
+        for (sum, coef) in out.iter_mut().zip(&panel.coef) {
+            let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
+            *sum += dot(&worth, &coef);
+        }
+    }
+}
+
+/// The series of `E e^{vz}` of each player's sum v, block by block.
+fn means(power: &PolynomialTerm<'_>, slopes: &[f64], centred: &[f64], weights: &[f64]) -> Vec<Lanes> {
+    let (size, columns) = (power.degree() + 1, power.columns());
+    let len = slopes.len() / columns;
+    let mut out = vec![Lanes::ZERO; len / LANES * power.ends.len() * size];
+    for (place, series) in out.chunks_exact_mut(size).enumerate() {
+        let (block, player) = (place / power.ends.len(), place % power.ends.len());
+        let own = if player == 0 { 0 } else { power.ends[player - 1] }..power.ends[player];
+        let sum = |row: &[f64]| {
+            let mut sum = Lanes::ZERO;
+            for column in own.clone() {
+                for (l, sum) in sum.0.iter_mut().enumerate() {
+                    *sum += slopes[column * len + block * LANES + l] * row[column];
+                }
+            }
+            sum
+        };
+        mean_exponential_series(centred.chunks_exact(columns).map(sum), weights, TERMS, series);
+    }
+    out
+}

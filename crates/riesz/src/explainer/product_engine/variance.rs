@@ -1,0 +1,224 @@
+//! What each player tells of f(x): the variance game.
+//!
+//! The value of a coalition is how uncertain the game's own value of it is, `v(S) = Var(E_b f(x_S, b_-S))`
+//! under the posterior: from the variance of the base value, with nobody present, to that of f(x). Its
+//! Shapley values say which features' being known makes the prediction sure or unsure, and add up.
+//!
+//! The posterior's covariance `s k - k(·, X) Q k(X, ·)` is bilinear, and a product over players for each pair
+//! of what the coalition's value is made of. So v is a sum of product games, `Π_{j∈S} a_j Π_{j∉S} c_j`, whose
+//! Shapley values are integrals of polynomials of degree players - 1
+//! (`∫ (a_j - c_j) Π_{q≠j} (t a_q + (1-t) c_q) dt`), which a Gauss rule of half as many nodes takes exactly.
+//! Source: our own; for a Gaussian process and enumeration, Chau, Muandet and Sejdinovic 2023 look at the
+//! variance of values, not at values of the variance.
+
+use rayon::prelude::*;
+
+use super::ProductEngine;
+use super::uncertainty::NO_PROJECTION;
+use crate::attribution::rule::{InclusionMeasure, Node};
+use crate::error::{Error, Result};
+use crate::explainer::value_covariance::check_mirror;
+use crate::game::{AbsentSide, ReferenceRows};
+use crate::index::ValueIndex;
+use crate::kernel::Columns;
+use crate::kernel::player_products::PlayerProduct;
+use crate::linalg::Matrix;
+use crate::posterior::Posterior;
+use crate::table::Table;
+
+/// A product of factors, one a player, present and absent: part of what a coalition's value is made of.
+struct Atom {
+    /// Of which support point.
+    point: usize,
+    weight: f64,
+    present: Vec<f64>,
+    absent: Vec<f64>,
+}
+
+/// Sums up product games.
+struct Sum<'n> {
+    nodes: &'n [Node],
+    before: Vec<f64>,
+    /// Values of players, then that of nobody.
+    values: Vec<f64>,
+}
+
+impl<'n> Sum<'n> {
+    fn new(players: usize, nodes: &'n [Node]) -> Self {
+        Self { nodes, before: vec![0.0; players + 1], values: vec![0.0; players + 1] }
+    }
+
+    /// Adds the game of these factors, present and absent.
+    fn add(&mut self, weight: f64, factors: impl Fn(usize) -> (f64, f64)) {
+        let p = self.before.len() - 1;
+        for Node { t, s, weight: share, .. } in self.nodes {
+            self.before[0] = weight * share;
+            for j in 0..p {
+                let (a, c) = factors(j);
+                self.before[j + 1] = self.before[j] * (t * a + s * c);
+            }
+            let mut after = 1.0;
+            for j in (0..p).rev() {
+                let (a, c) = factors(j);
+                self.values[j] += (a - c) * self.before[j] * after;
+                after *= t * a + s * c;
+            }
+        }
+        self.values[p] += weight * (0..p).map(|j| factors(j).1).product::<f64>();
+    }
+}
+
+impl ProductEngine<'_> {
+    /// For each output, rows × (players and nobody): Shapley values of the variance, and that of the base
+    /// value. Cost a row O((n · reference)² · players²), where the reference counts once if it is averaged
+    /// factor by factor.
+    pub(in crate::explainer) fn variances(
+        &self,
+        rows: &Table,
+        posterior: &Posterior<'_>,
+    ) -> Result<Vec<Matrix>> {
+        let reference = match &self.absent {
+            AbsentSide::Rows(reference) | AbsentSide::Means(reference) => Some(reference),
+            AbsentSide::Ones if self.products.iter().all(PlayerProduct::projects) => None,
+            AbsentSide::Ones => return Err(Error::parameter("game", self.game.name(), NO_PROJECTION)),
+        };
+        if self.index != ValueIndex::Shapley {
+            return Err(Error::parameter("index", self.index, "shares of the variance are Shapley values"));
+        }
+        let data = rows.align_to(self.model.columns())?;
+        let (mirror, precisions) = (posterior.skew_swap(), posterior.reduction_matrices()?);
+        check_mirror(&self.groups, mirror)?;
+        let (n, p) = (data.rows(), self.groups.players().len());
+        let nodes = InclusionMeasure::Lebesgue.rule(p.div_ceil(2).max(1));
+        let absent = self.absences(reference)?;
+        self.progress.start(n * precisions.len());
+        let mut out = vec![Matrix::zeros(n, p + 1); self.model.outputs()];
+        for r in 0..n {
+            let x = data.row(r);
+            let mut prior = self.of_prior_variance(&x, reference, None, nodes);
+            if mirror.is_some() {
+                let other = self.of_prior_variance(&x, reference, mirror, nodes);
+                prior.iter_mut().zip(other).for_each(|(own, other)| *own -= other);
+            }
+            let atoms = self.atoms(&x, &absent);
+            for (known, precision) in precisions.iter().enumerate() {
+                let of = |a: usize| -> Result<Vec<f64>> {
+                    self.watch().check_cancelled()?;
+                    let (one, mut sum) = (&atoms[a], Sum::new(p, nodes));
+                    for other in &atoms[a..] {
+                        // A pair stands for both orders.
+                        let times = if std::ptr::eq(one, other) { 1.0 } else { 2.0 };
+                        let weight = times * one.weight * other.weight * precision[(one.point, other.point)];
+                        let at =
+                            |j: usize| (one.present[j] * other.present[j], one.absent[j] * other.absent[j]);
+                        sum.add(weight, at);
+                    }
+                    Ok(sum.values)
+                };
+                let taken = (0..atoms.len()).into_par_iter().map(of).collect::<Result<Vec<_>>>()?;
+                self.watch().step();
+                for (o, scale) in posterior.scales(known) {
+                    for j in 0..=p {
+                        let away: f64 = taken.iter().map(|own| own[j]).sum();
+                        out[o][(r, j)] = scale * scale * (posterior.prior_scale() * prior[j] - away);
+                    }
+                }
+            }
+        }
+        match out.iter().flat_map(Matrix::data).all(|v| v.is_finite()) {
+            true => Ok(out),
+            false => Err(Error::Overflow {
+                what: "a share of a variance".into(),
+                remedy: "rows are too far from the data the model was fitted on",
+            }),
+        }
+    }
+
+    /// The prior variance of what coalitions are worth, as a game; or with columns that change places on one
+    /// side, what a skew f takes from it.
+    fn of_prior_variance(
+        &self,
+        x: &[f64],
+        reference: Option<&ReferenceRows>,
+        mirror: Option<&[usize]>,
+        nodes: &[Node],
+    ) -> Vec<f64> {
+        let other =
+            |row: &[f64]| mirror.map_or_else(|| row.to_vec(), |m| m.iter().map(|&j| row[j]).collect());
+        let p = self.groups.players().len();
+        let mut sum = Sum::new(p, nodes);
+        for product in &self.products {
+            let present = self.factors(product, x, &other(x));
+            let Some(ReferenceRows { rows, weights }) = reference else {
+                sum.add(product.scale, |j| (present[j], 1.0));
+                continue;
+            };
+            if matches!(self.absent, AbsentSide::Means(_)) {
+                let mut mean = vec![0.0; p];
+                for (b, c) in (0..rows.len()).flat_map(|b| (0..rows.len()).map(move |c| (b, c))) {
+                    let own = self.factors(product, &rows[b], &other(&rows[c]));
+                    mean.iter_mut().zip(own).for_each(|(m, f)| *m += weights[b] * weights[c] * f);
+                }
+                sum.add(product.scale, |j| (present[j], mean[j]));
+                continue;
+            }
+            for b in 0..rows.len() {
+                for c in b..rows.len() {
+                    let times = if b == c { 1.0 } else { 2.0 };
+                    let absent = self.factors(product, &rows[b], &other(&rows[c]));
+                    sum.add(times * product.scale * weights[b] * weights[c], |j| (present[j], absent[j]));
+                }
+            }
+        }
+        sum.values
+    }
+
+    /// The factors of all players between two rows, 1 for those that the product leaves out.
+    fn factors(&self, product: &PlayerProduct<'_>, u: &[f64], v: &[f64]) -> Vec<f64> {
+        let mut out = vec![1.0; self.groups.players().len()];
+        for (k, &j) in product.players.iter().enumerate() {
+            product.factor(self.isa, k, Columns::new(u, 1, 0, 1), v, std::slice::from_mut(&mut out[j]));
+        }
+        out
+    }
+
+    /// What support points are to absent players: of each product and point, with its weight.
+    fn absences(&self, reference: Option<&ReferenceRows>) -> Result<Vec<(usize, Atom)>> {
+        let mut out = Vec::new();
+        for (t, product) in self.products.iter().enumerate() {
+            for point in 0..self.model.support_points.rows() {
+                self.watch().check_cancelled()?;
+                let Some(ReferenceRows { rows, weights }) = reference else {
+                    let absent = vec![1.0; self.groups.players().len()];
+                    out.push((t, Atom { point, weight: product.scale, present: Vec::new(), absent }));
+                    continue;
+                };
+                let row = self.model.support_points.row(point);
+                let each = rows.iter().map(|b| self.factors(product, b, &row));
+                if matches!(self.absent, AbsentSide::Means(_)) {
+                    let mut absent = vec![0.0; self.groups.players().len()];
+                    for (own, weight) in each.zip(weights) {
+                        absent.iter_mut().zip(own).for_each(|(m, f)| *m += weight * f);
+                    }
+                    // Weights that sum up to 1 but for rounding leave what is 1 less than it.
+                    (0..absent.len()).filter(|j| !product.players.contains(j)).for_each(|j| absent[j] = 1.0);
+                    out.push((t, Atom { point, weight: product.scale, present: Vec::new(), absent }));
+                } else {
+                    out.extend(each.zip(weights).map(|(absent, weight)| {
+                        (t, Atom { point, weight: product.scale * weight, present: Vec::new(), absent })
+                    }));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The same with what they are to the players of x.
+    fn atoms(&self, x: &[f64], absences: &[(usize, Atom)]) -> Vec<Atom> {
+        let with = |(t, atom): &(usize, Atom)| {
+            let present = self.factors(&self.products[*t], x, &self.model.support_points.row(atom.point));
+            Atom { present, absent: atom.absent.clone(), ..*atom }
+        };
+        absences.iter().map(with).collect()
+    }
+}

@@ -1,0 +1,193 @@
+//! A setting as it is given, or the one that does best on held-out folds: how kinds of model choose what is
+//! left to them.
+
+use super::cross_validation::{
+    ClassScore, CrossValidation, GridAxis, cross_validate_classes_until, cross_validate_until, folds,
+    stratified_folds,
+};
+use super::task::{AUTO, FOLDS, FitTask, SEARCH_ROWS};
+use crate::error::{Error, Result};
+use crate::explanation::Fact;
+use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::Matrix;
+use crate::random::{Random, SeedableRng, SliceRandom, hash};
+use crate::table::Table;
+
+/// Ridges that are tried, smoothest first.
+pub(super) const RIDGES: [f64; 6] = [10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4];
+/// Prices of errors that are tried, smoothest first.
+pub(super) const C_GRID: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
+/// Multiples of the kernel's length scales that are tried, smoothest first.
+const LENGTHSCALE_MULTIPLES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
+/// Rows that folds are made of, where nothing else is said.
+const ROWS_OF_FOLDS: usize = 1000;
+/// Sets the draw of rows apart from that of folds.
+const SEED: u64 = 0x5ea6_c4e5;
+
+/// What was chosen, and how it did.
+pub(super) struct GridChoice {
+    pub value: f64,
+    pub kernel: Kernel,
+    pub facts: Vec<Fact>,
+    pub warnings: Vec<String>,
+}
+
+/// What a search tries: the values of a setting, and its value where nothing is said (`None` for a search).
+pub(super) struct GridSearch<'a> {
+    pub task: &'a FitTask<'a>,
+    pub setting: &'static str,
+    pub values: &'static [f64],
+    pub default: Option<f64>,
+}
+
+impl GridSearch<'_> {
+    /// The value, if it is not left to a search.
+    pub fn fixed_value(&self) -> Option<f64> {
+        match self.task.settings.get(self.setting) {
+            None => self.default,
+            Some(word) if word.as_str() == Some(AUTO) => None,
+            Some(number) => number.as_f64(),
+        }
+    }
+
+    /// For models of numbers `y`; `unit` says in which units their squared errors are.
+    pub fn regression(
+        &self,
+        y: &Matrix,
+        unit: &str,
+        fit: impl Fn(Kernel, f64, Option<Vec<f64>>, &Table, &Matrix) -> Result<KernelExpansion> + Sync,
+    ) -> Result<GridChoice> {
+        super::check(self.task.x, y.rows(), 2)?;
+        self.best(&format!("mean squared error{unit}"), None, |grid, kernel_of, drawn| {
+            let y = drawn.numbers(y);
+            let folds = folds(drawn.rows.len(), self.folds(), self.task.seed)?;
+            cross_validate_until(grid, &drawn.x, &y, &folds, self.task.watch(), |point, x, y, rows| {
+                fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, y)
+            })
+        })
+    }
+
+    /// For models of classes. The values follow on from one another on the same fold, with what their fits
+    /// leave in the memory.
+    pub fn classification<M: Default>(
+        &self,
+        score: ClassScore,
+        fit: impl Fn(Kernel, f64, Option<Vec<f64>>, &Table, &[usize], &mut M) -> Result<KernelExpansion> + Sync,
+    ) -> Result<GridChoice> {
+        let name = match score {
+            ClassScore::LogLoss => "log loss",
+            ClassScore::Accuracy => "accuracy",
+        };
+        let (labels, classes) = self.task.labels()?;
+        super::check_labels(self.task.x, labels, classes)?;
+        self.best(name, Some(labels), |grid, kernel_of, drawn| {
+            let labels: Vec<usize> = drawn.rows.iter().map(|&i| labels[i]).collect();
+            let folds = stratified_folds(&labels, classes, self.folds(), self.task.seed)?;
+            let of = (labels.as_slice(), classes);
+            let (chains, watch) = (grid.len() / self.values.len(), self.task.watch());
+            let fit = |point: &Vec<f64>, x: &Table, labels: &[usize], rows: &[usize], memory: &mut M| {
+                fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, labels, memory)
+            };
+            cross_validate_classes_until((grid, chains), &drawn.x, of, &folds, score, watch, fit)
+        })
+    }
+
+    /// The value that is given, or the best of all times multiples of the length scales by `score`, which
+    /// gets the grid and how a multiple makes a kernel.
+    fn best(
+        &self,
+        name: &str,
+        labels: Option<&[usize]>,
+        score: impl FnOnce(&[Vec<f64>], &(dyn Fn(f64) -> Kernel + Sync), &SearchRows) -> Result<CrossValidation>,
+    ) -> Result<GridChoice> {
+        let kernel = &self.task.kernel;
+        if let Some(value) = self.fixed_value() {
+            for setting in [FOLDS.name, SEARCH_ROWS.name] {
+                if self.task.settings.get(setting).is_some() {
+                    let belongs = format!("{} = '{AUTO}', and here it is {value}", self.setting);
+                    return Err(Error::Unused { setting: setting.into(), belongs });
+                }
+            }
+            return Ok(GridChoice { value, kernel: kernel.clone(), facts: Vec::new(), warnings: Vec::new() });
+        }
+        let kernel_of = |multiple| kernel.with_lengthscales_times(multiple).unwrap_or_else(|| kernel.clone());
+        let fixed = self.task.fixed_kernel() || kernel.with_lengthscales_times(1.0).is_none();
+        let multiples = if fixed { &[1.0][..] } else { &LENGTHSCALE_MULTIPLES };
+        let axes = [
+            GridAxis::new(self.setting, self.values),
+            GridAxis::new("multiple of the length scales", multiples),
+        ];
+        let grid = GridAxis::grid(&axes);
+        super::sample_weights(self.task.sample_weight.as_deref(), self.task.x)?;
+        let drawn = self.drawn(ROWS_OF_FOLDS, labels);
+        // The fit that follows is of more rows than those on folds, and its cost goes with their cube.
+        let more = self.task.x.rows() as f64 / drawn.rows.len() as f64 * self.folds() as f64
+            / (self.folds() as f64 - 1.0);
+        self.task.progress.start(grid.len() * self.folds() + more.powi(3).ceil() as usize);
+        let scores = score(&grid, &kernel_of, &drawn)?;
+        let (point, best) = (&grid[scores.best], &scores.scores[scores.best]);
+        let (count, mean, error) = (self.folds(), best.mean, best.std_error);
+        let of = self.describe_rows(&drawn);
+        let how = format!("{name} on {count} held-out folds{of}: {mean:.4} ± {error:.4}");
+        let multiple = (!fixed).then(|| Fact::new("multiple of the length scales", point[1]));
+        Ok(GridChoice {
+            value: point[0],
+            kernel: kernel_of(point[1]),
+            facts: std::iter::once(Fact::new("chosen by", how)).chain(multiple).collect(),
+            warnings: GridAxis::at_grid_edge(&axes, scores.best),
+        })
+    }
+
+    fn folds(&self) -> usize {
+        self.task.settings.count(FOLDS.name).unwrap_or(5)
+    }
+
+    /// The weights of some of the rows that are drawn.
+    fn weights(&self, drawn: &SearchRows, rows: &[usize]) -> Option<Vec<f64>> {
+        self.task.weights_of(&rows.iter().map(|&i| drawn.rows[i]).collect::<Vec<_>>())
+    }
+
+    /// The rows to look at, all unless they are more than [`SEARCH_ROWS`], or where it is not set than
+    /// `most`: then so many at random, of each class its share, but no fewer than there are folds.
+    pub fn drawn(&self, most: usize, labels: Option<&[usize]>) -> SearchRows {
+        let (x, n) = (self.task.x, self.task.x.rows());
+        let most = self.task.settings.count(SEARCH_ROWS.name).unwrap_or(most);
+        if n <= most {
+            return SearchRows { rows: (0..n).collect(), x: x.clone() };
+        }
+        let labels = labels.filter(|labels| labels.len() == n).map_or_else(|| vec![0; n], <[usize]>::to_vec);
+        let mut classes = vec![Vec::new(); labels.iter().max().map_or(0, |most| most + 1)];
+        labels.iter().enumerate().for_each(|(i, &label)| classes[label].push(i));
+        let mut random = Random::seed_from_u64(hash([self.task.seed, SEED]));
+        let mut rows = Vec::with_capacity(most + classes.len());
+        for mut own in classes {
+            own.shuffle(&mut random);
+            let share = (own.len() * most).div_ceil(n).max(self.folds()).min(own.len());
+            rows.extend_from_slice(&own[..share]);
+        }
+        rows.sort_unstable();
+        SearchRows { x: x.select_rows(&rows), rows }
+    }
+
+    /// What is said of the rows that were drawn; nothing if they are all.
+    pub fn describe_rows(&self, drawn: &SearchRows) -> String {
+        let (some, all) = (drawn.rows.len(), self.task.x.rows());
+        if some == all { String::new() } else { format!(" of {some} of {all} rows, drawn with the seed") }
+    }
+}
+
+/// Rows that a search looks at.
+pub(super) struct SearchRows {
+    /// Their numbers, ascending.
+    pub rows: Vec<usize>,
+    pub x: Table,
+}
+
+impl SearchRows {
+    /// These rows of `y`.
+    pub fn numbers(&self, y: &Matrix) -> Matrix {
+        let numbers = self.rows.iter().flat_map(|&i| y.row(i).iter().copied()).collect();
+        Matrix::from_row_major(self.rows.len(), y.cols(), numbers)
+    }
+}

@@ -1,0 +1,219 @@
+//! Sequential minimal optimisation of pairs, for variables whose gram matrix is at hand.
+//!
+//! Pairs are chosen by second-order information (Fan, Chen and Lin, JMLR 2005, WSS 2).
+
+use std::sync::atomic::AtomicBool;
+
+use super::variables::Variables;
+use crate::control::check_cancelled;
+use crate::error::Result;
+use crate::simd::{Isa, LANES, Simd, dispatch, fma};
+
+/// Stands in for a curvature that is not positive, as in LIBSVM.
+const TAU: f64 = 1e-12;
+
+/// Moves pairs of variables, with gram matrix `gram`, until none violates optimality by `target`, or until so
+/// many steps are taken. Returns the steps. Cost O(steps · n).
+///
+/// # Errors
+/// [`Error::Interrupted`](crate::Error::Interrupted).
+pub(super) fn solve_smo(
+    all: &mut Variables,
+    gram: &[f64],
+    target: f64,
+    limit: usize,
+    stop: &AtomicBool,
+) -> Result<usize> {
+    let (isa, n) = (Isa::detect(), all.len());
+    let row = |r: usize| &gram[r * n..(r + 1) * n];
+    let (mut value, mut i) = least(isa, &all.gradient, &all.up_gain);
+    for steps in 0..limit {
+        check_cancelled(stop)?;
+        let own = all.diagonal[i];
+        let choice = best_partner(isa, &all.gradient, &all.down_gain, &all.diagonal, row(i), value, own);
+        let violated = choice.gap >= target && choice.gap < f64::INFINITY;
+        if value == f64::INFINITY || !violated {
+            return Ok(steps);
+        }
+        let j = choice.row;
+        let (change_i, change_j) = step(all, i, j, row(i)[j]);
+        (value, i) = update(isa, &mut all.gradient, &all.up_gain, row(i), row(j), change_i, change_j);
+    }
+    Ok(limit)
+}
+
+/// Moves β_i up and β_j down as far as the pair's problem says, given their kernel value; returns the two
+/// changes.
+fn step(all: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f64) {
+    let slope = (all.gradient[j] + all.down_gain[j]) - (all.gradient[i] + all.up_gain[i]);
+    let curvature = all.diagonal[i] + all.diagonal[j] - 2.0 * between;
+    let wanted = slope / if curvature > 0.0 { curvature } else { TAU };
+    let kink = all.epsilon > 0.0;
+    let (old_i, old_j) = (all.beta[i], all.beta[j]);
+    let end_i = if kink && old_i < 0.0 { all.upper[i].min(0.0) } else { all.upper[i] };
+    let end_j = if kink && old_j > 0.0 { all.lower[j].max(0.0) } else { all.lower[j] };
+    let step = wanted.min(end_i - old_i).min(old_j - end_j);
+    all.set_value(i, if step == end_i - old_i { end_i } else { old_i + step });
+    all.set_value(j, if step == old_j - end_j { end_j } else { old_j - step });
+    (all.beta[i] - old_i, all.beta[j] - old_j)
+}
+
+/// The step down chosen for a step up, and the largest violation among all pairs.
+#[derive(Clone, Copy)]
+struct Choice {
+    row: usize,
+    gap: f64,
+}
+
+// Searching for the place of an extreme value does not vectorise; its value does. These loops find the value
+// block by block, and then look for the place in one block.
+const BLOCK: usize = 256;
+
+#[inline(always)]
+fn track_min(best: &mut [f64; LANES], l: usize, v: f64) {
+    best[l] = if v < best[l] { v } else { best[l] };
+}
+
+#[inline(always)]
+fn least_of(lanes: [f64; LANES]) -> f64 {
+    lanes.into_iter().fold(f64::INFINITY, |a, b| if b < a { b } else { a })
+}
+
+/// The least `gradient + up`, and the first place that has it.
+#[inline(always)]
+fn least_body<V: Simd>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
+    let (mut value, mut at) = (f64::INFINITY, 0);
+    for (block, (g, u)) in gradient.chunks(BLOCK).zip(up.chunks(BLOCK)).enumerate() {
+        let least = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
+        if least < value {
+            (value, at) = (least, block);
+        }
+    }
+    (value, first_equal(gradient, up, at, value))
+}
+
+#[inline(always)]
+fn first_equal(gradient: &[f64], up: &[f64], block: usize, value: f64) -> usize {
+    let from = block * BLOCK;
+    let found = gradient[from..].iter().zip(&up[from..]).position(|(g, u)| g + u == value);
+    from + found.unwrap_or(0)
+}
+
+/// `gradient += change_i row_i + change_j row_j`, and [`least_body`] of the result in the same pass.
+#[inline(always)]
+fn update_body<V: Simd>(
+    gradient: &mut [f64],
+    up: &[f64],
+    row_i: &[f64],
+    row_j: &[f64],
+    change_i: f64,
+    change_j: f64,
+) -> (f64, usize) {
+    let (mut value, mut at) = (f64::INFINITY, 0);
+    let blocks = gradient.chunks_mut(BLOCK).zip(up.chunks(BLOCK));
+    let blocks = blocks.zip(row_i.chunks(BLOCK).zip(row_j.chunks(BLOCK)));
+    for (block, ((g, u), (ki, kj))) in blocks.enumerate() {
+        let n = g.len();
+        let mut best = [f64::INFINITY; LANES];
+        let (g8, g_rest) = g.as_chunks_mut::<LANES>();
+        let (u8, u_rest) = u[..n].as_chunks::<LANES>();
+        let (i8, i_rest) = ki[..n].as_chunks::<LANES>();
+        let (j8, j_rest) = kj[..n].as_chunks::<LANES>();
+        for (((g, u), ki), kj) in g8.iter_mut().zip(u8).zip(i8).zip(j8) {
+            for l in 0..LANES {
+                g[l] = fma::<V>(change_j, kj[l], fma::<V>(change_i, ki[l], g[l]));
+                track_min(&mut best, l, g[l] + u[l]);
+            }
+        }
+        for l in 0..g_rest.len() {
+            g_rest[l] = fma::<V>(change_j, j_rest[l], fma::<V>(change_i, i_rest[l], g_rest[l]));
+            track_min(&mut best, l, g_rest[l] + u_rest[l]);
+        }
+        let least = least_of(best);
+        if least < value {
+            (value, at) = (least, block);
+        }
+    }
+    (value, first_equal(gradient, up, at, value))
+}
+
+/// The row of largest `(violation)² / curvature` with `value`, and the largest violation.
+#[inline(always)]
+fn best_partner_body<V: Simd>(
+    gradient: &[f64],
+    down: &[f64],
+    diagonal: &[f64],
+    row_i: &[f64],
+    value: f64,
+    diagonal_i: f64,
+) -> Choice {
+    // Gains and violations are negated, so that the best is the least.
+    let gain = |g: f64, d: f64, k: f64, r: f64| {
+        let excess = value - (g + d);
+        let curvature = (diagonal_i + k) - 2.0 * r;
+        let curvature = if curvature > 0.0 { curvature } else { TAU };
+        let negative = if excess < 0.0 { excess } else { 0.0 };
+        (excess, -(negative * negative) / curvature)
+    };
+    let (mut most, mut at, mut gap) = (0.0, None, f64::INFINITY);
+    let blocks = gradient.chunks(BLOCK).zip(down.chunks(BLOCK));
+    let blocks = blocks.zip(diagonal.chunks(BLOCK).zip(row_i.chunks(BLOCK)));
+    for (block, ((g, d), (k, r))) in blocks.enumerate() {
+        let n = g.len();
+        let mut best = [0.0; LANES];
+        let mut gaps = [f64::INFINITY; LANES];
+        let (g8, g_rest) = g.as_chunks::<LANES>();
+        let (d8, d_rest) = d[..n].as_chunks::<LANES>();
+        let (k8, k_rest) = k[..n].as_chunks::<LANES>();
+        let (r8, r_rest) = r[..n].as_chunks::<LANES>();
+        for (((g, d), k), r) in g8.iter().zip(d8).zip(k8).zip(r8) {
+            for l in 0..LANES {
+                let (excess, gain) = gain(g[l], d[l], k[l], r[l]);
+                track_min(&mut gaps, l, excess);
+                track_min(&mut best, l, gain);
+            }
+        }
+        for l in 0..g_rest.len() {
+            let (excess, gain) = gain(g_rest[l], d_rest[l], k_rest[l], r_rest[l]);
+            track_min(&mut gaps, l, excess);
+            track_min(&mut best, l, gain);
+        }
+        gap = least_of(gaps).min(gap);
+        let best = least_of(best);
+        if best < most {
+            (most, at) = (best, Some(block));
+        }
+    }
+    let parts =
+        |from: usize| (from..gradient.len()).map(|s| (s, gradient[s], down[s], diagonal[s], row_i[s]));
+    let row = match at {
+        Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == most),
+        // No violation, or gains too small for a double: then the largest violation decides.
+        None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == gap),
+    };
+    Choice { row: row.map_or(0, |part| part.0), gap: -gap }
+}
+
+dispatch! {
+    fn least(gradient: &[f64], up: &[f64]) -> (f64, usize) = least_body::<V>
+}
+dispatch! {
+    fn update(
+        gradient: &mut [f64],
+        up: &[f64],
+        row_i: &[f64],
+        row_j: &[f64],
+        change_i: f64,
+        change_j: f64,
+    ) -> (f64, usize) = update_body::<V>
+}
+dispatch! {
+    fn best_partner(
+        gradient: &[f64],
+        down: &[f64],
+        diagonal: &[f64],
+        row_i: &[f64],
+        value: f64,
+        diagonal_i: f64,
+    ) -> Choice = best_partner_body::<V>
+}

@@ -1,0 +1,371 @@
+//! Explanations as tables, both ways, for CSV, Parquet and data frames. One line a row and output:
+//! `row, output, base_value, prediction, residual`, then one column a player, and one more a player for
+//! standard errors where values are estimated, and for standard deviations where it is known how sure they
+//! are. A table can be of any length; unlike the JSON form it does not hold the feature values, and what a
+//! [`TableMetadata`] says has a place in Parquet files alone.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, listed};
+use crate::explanation::{
+    Exactness, Explanation, Provenance, Sampling, Spread, Uncertainty, UncertaintySource,
+};
+use crate::index::ValueIndex;
+use crate::table::{Player, Table};
+
+/// Columns before those of the players. What `residual` says is not read back, but computed.
+pub const LEADING_COLUMNS: [&str; 5] = ["row", "output", "base_value", "prediction", "residual"];
+
+/// What a player's name begins with in the table if it could be mistaken for another column's.
+const PLAYER_PREFIX: &str = "player:";
+
+/// What the column of a player's standard errors begins with, before the name of the player's own column.
+const STD_ERROR: &str = "std_error:";
+
+/// What the column of a player's standard deviations begins with.
+const SD: &str = "sd:";
+
+/// Numbers that an explanation read back from a table may hold.
+const NUMBERS: usize = 200_000_000;
+
+/// What is said of a table of values beside its columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TableMetadata {
+    /// Which values they are.
+    #[serde(default)]
+    pub index: ValueIndex,
+    /// Model card and run.
+    pub provenance: Provenance,
+    /// The largest proved bound of all rows, if the values are exact.
+    pub bound: Option<f64>,
+    /// How they were drawn, if they are estimated.
+    pub sampling: Option<Sampling>,
+    /// Where standard deviations come from, if there are some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sure_by: Option<UncertaintySource>,
+}
+
+impl TableMetadata {
+    /// The note of a table of explanations like `first`, none of which is counted yet.
+    pub fn new(first: &Explanation) -> Self {
+        Self {
+            index: first.index,
+            provenance: first.provenance.clone(),
+            bound: matches!(first.exactness, Exactness::Exact { .. }).then_some(0.0),
+            sampling: None,
+            sure_by: first.uncertainty.as_ref().and_then(|known| known.source),
+        }
+    }
+
+    /// Takes in some of the table's rows.
+    pub fn include(&mut self, rows: &Explanation) {
+        match &rows.exactness {
+            Exactness::Exact { bound } => {
+                self.bound = self.bound.map(|b| bound.iter().copied().fold(b, f64::max))
+            }
+            Exactness::Estimated { sampling: Some(more), .. } => {
+                let before = self.sampling.map_or(0, |sampling| sampling.evaluations);
+                self.sampling = Some(Sampling { evaluations: before + more.evaluations, ..*more });
+            }
+            Exactness::Estimated { sampling: None, .. } | Exactness::Unstated => {}
+        }
+    }
+}
+
+/// The names of the table's columns.
+pub fn header(explanation: &Explanation) -> Vec<String> {
+    let mut names: Vec<String> = LEADING_COLUMNS.map(String::from).to_vec();
+    for name in (0..explanation.sets()).map(|k| explanation.set_name(k)) {
+        let begins = |with: &str| name.starts_with(with);
+        let taken =
+            LEADING_COLUMNS.contains(&&name[..]) || [PLAYER_PREFIX, STD_ERROR, SD].into_iter().any(begins);
+        names.push(if taken { format!("{PLAYER_PREFIX}{name}") } else { name });
+    }
+    let own = names[LEADING_COLUMNS.len()..].to_vec();
+    let mut more = |prefix: &str| names.extend(own.iter().map(|name| format!("{prefix}{name}")));
+    if let Exactness::Estimated { .. } = explanation.exactness {
+        more(STD_ERROR);
+    }
+    if explanation.uncertainty.is_some() {
+        more(SD);
+    }
+    names
+}
+
+/// The numbers of the columns after `row` and `output`, one a line.
+pub fn numbers(explanation: &Explanation) -> Vec<Vec<f64>> {
+    let s = explanation.sets();
+    let mut columns =
+        vec![explanation.base_values.clone(), explanation.predictions.clone(), explanation.residuals()];
+    let by_set = |all: &[f64], k: usize| all.iter().skip(k).step_by(s).copied().collect();
+    columns.extend((0..s).map(|k| by_set(&explanation.values, k)));
+    if let Exactness::Estimated { std_error, .. } = &explanation.exactness {
+        columns.extend((0..s).map(|k| by_set(std_error, k)));
+    }
+    if let Some(sd) = explanation.sd() {
+        columns.extend((0..s).map(|k| by_set(&sd, k)));
+    }
+    columns
+}
+
+/// Whether a table with these columns is one of values.
+pub fn recognises(header: &[String]) -> bool {
+    LEADING_COLUMNS.iter().all(|name| header.iter().any(|h| h == name))
+}
+
+/// A table of values being read, a line at a time: all of a table, or some of its rows, in any order. The
+/// explanation has no feature values.
+#[derive(Debug)]
+pub struct ValueTableReader {
+    wanted: Vec<usize>,
+    players: Vec<String>,
+    has_errors: bool,
+    has_sd: bool,
+    /// Base value, prediction, values, their standard errors and deviations, line after line.
+    numbers: Vec<f64>,
+    lines: HashMap<(usize, usize), usize>,
+    row_numbers: Vec<usize>,
+    rows: HashMap<usize, usize>,
+    output_names: Vec<String>,
+    outputs: HashMap<String, usize>,
+}
+
+impl ValueTableReader {
+    /// For a table with these columns.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`] and [`Error::Format`] if it is no table of values.
+    pub fn new(header: &[String]) -> Result<Self> {
+        let place = |name: &str| {
+            let unknown = || Error::UnknownColumn { name: name.into(), known: listed(header) };
+            header.iter().position(|h| h == name).ok_or_else(unknown)
+        };
+        let mut wanted = LEADING_COLUMNS[..4].iter().map(|name| place(name)).collect::<Result<Vec<_>>>()?;
+        let own: Vec<usize> = (0..header.len())
+            .filter(|&j| !LEADING_COLUMNS.contains(&&header[j][..]))
+            .filter(|&j| !header[j].starts_with(STD_ERROR) && !header[j].starts_with(SD))
+            .collect();
+        if own.is_empty() {
+            let problem = format!("there is no column of values after {}", LEADING_COLUMNS.join(", "));
+            return Err(Error::Format { problem });
+        }
+        // Standard errors or deviations of the players, in their order, if each has some.
+        let beside = |prefix: &str| -> Option<Vec<usize>> {
+            let own_name = |(j, name): (usize, &String)| Some((name.strip_prefix(prefix)?.to_string(), j));
+            let known: HashMap<String, usize> = header.iter().enumerate().filter_map(own_name).collect();
+            own.iter().map(|&j| known.get(&header[j]).copied()).collect()
+        };
+        let (errors, sd) = (beside(STD_ERROR), beside(SD));
+        let name = |&j: &usize| header[j].strip_prefix(PLAYER_PREFIX).unwrap_or(&header[j]).to_string();
+        let players = own.iter().map(name).collect();
+        wanted.extend(own);
+        let (has_errors, has_sd) = (errors.is_some(), sd.is_some());
+        wanted.extend(errors.into_iter().chain(sd).flatten());
+        Ok(Self {
+            wanted,
+            players,
+            has_errors,
+            has_sd,
+            numbers: Vec::new(),
+            lines: HashMap::new(),
+            row_numbers: Vec::new(),
+            rows: HashMap::new(),
+            output_names: Vec::new(),
+            outputs: HashMap::new(),
+        })
+    }
+
+    /// The columns to read: `row`, `output`, then columns of numbers.
+    pub fn wanted(&self) -> &[usize] {
+        &self.wanted
+    }
+
+    /// Takes in a line: the number of its row, its output, and the numbers of the other columns.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a line that cannot be one of the table.
+    pub fn add_line(&mut self, row: f64, output: &str, numbers: impl IntoIterator<Item = f64>) -> Result<()> {
+        let broken = |problem: String| Err(Error::Format { problem });
+        if row < 0.0 || row.fract() != 0.0 || row > (1u64 << 53) as f64 {
+            return broken(format!("column 'row' is {row}, which is not the number of a row"));
+        }
+        let row = row as usize;
+        let at = *self.rows.entry(row).or_insert_with(|| {
+            self.row_numbers.push(row);
+            self.row_numbers.len() - 1
+        });
+        let o = self.outputs.get(output).copied().unwrap_or_else(|| {
+            self.output_names.push(output.into());
+            self.outputs.insert(output.into(), self.output_names.len() - 1);
+            self.output_names.len() - 1
+        });
+        if self.lines.insert((at, o), self.lines.len()).is_some() {
+            return broken(format!("row {row}, output '{output}' is there twice: remove one of the two"));
+        }
+        self.numbers.extend(numbers);
+        if self.numbers.len() > NUMBERS {
+            return broken(format!(
+                "more than {NUMBERS} numbers are too many to show at once: cut the table into parts"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What was read, and what `note` says of it.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`] without lines, [`Error::Format`] if a row lacks an output; as
+    /// [`Explanation::validate`].
+    pub fn finish(self, note: Option<TableMetadata>) -> Result<Explanation> {
+        let (n, p, width) = (self.row_numbers.len(), self.players.len(), self.wanted.len() - 2);
+        if n == 0 {
+            return Err(Error::TooFew { what: "the table of values".into(), needed: 1, unit: "line is" });
+        }
+        let (mut base_values, mut predictions) = (Vec::new(), Vec::new());
+        let mut values = Vec::with_capacity(n * self.output_names.len() * p);
+        let (mut std_error, mut sd) = (Vec::new(), Vec::new());
+        for (at, row) in self.row_numbers.iter().enumerate() {
+            for (o, output) in self.output_names.iter().enumerate() {
+                let Some(k) = self.lines.get(&(at, o)) else {
+                    let problem = format!("row {row} has no line for output '{output}'");
+                    return Err(Error::Format { problem });
+                };
+                let line = &self.numbers[k * width..(k + 1) * width];
+                base_values.push(line[0]);
+                predictions.push(line[1]);
+                values.extend_from_slice(&line[2..2 + p]);
+                let (errors, deviations) = line[2 + p..].split_at(if self.has_errors { p } else { 0 });
+                std_error.extend_from_slice(errors);
+                sd.extend_from_slice(deviations);
+            }
+        }
+        let note = note.unwrap_or_else(|| TableMetadata {
+            index: ValueIndex::default(),
+            provenance: Provenance {
+                game: "not stated".into(),
+                absent: "the table does not say what an absent feature means".into(),
+                ..Provenance::default()
+            },
+            bound: None,
+            sampling: None,
+            sure_by: None,
+        });
+        let explanation = Explanation {
+            index: note.index,
+            players: self.players.into_iter().map(|name| Player { name, columns: Vec::new() }).collect(),
+            subsets: None,
+            exactness: match note.bound {
+                _ if self.has_errors => Exactness::Estimated { std_error, sampling: note.sampling },
+                // The largest bound of all rows is one for each.
+                Some(bound) => Exactness::Exact { bound: vec![bound; predictions.len()] },
+                None => Exactness::Unstated,
+            },
+            uncertainty: self.has_sd.then_some(Uncertainty { spread: Spread::Sd(sd), source: note.sure_by }),
+            duels: None,
+            output_names: self.output_names,
+            values,
+            base_values,
+            predictions,
+            data: Table::from_column_major(Vec::new(), n, Vec::new())?,
+            row_numbers: self.row_numbers,
+            provenance: note.provenance,
+        };
+        explanation.validate()?;
+        Ok(explanation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::explanation::tests::any_explanation;
+
+    /// What is read of the lines `pick`.
+    fn reread(explanation: &Explanation, note: Option<TableMetadata>, pick: &[usize]) -> Result<Explanation> {
+        let m = explanation.outputs();
+        let mut names = header(explanation);
+        // As others may order columns.
+        names.reverse();
+        let mut reader = ValueTableReader::new(&names)?;
+        let all = numbers(explanation);
+        for &k in pick {
+            let numbers =
+                reader.wanted()[2..].iter().map(|&j| all[names.len() - 3 - j][k]).collect::<Vec<_>>();
+            reader.add_line(
+                explanation.row_numbers[k / m] as f64,
+                &explanation.output_names[k % m],
+                numbers,
+            )?;
+        }
+        reader.finish(note)
+    }
+
+    proptest! {
+        #[test]
+        fn tables_are_read_back(explanation in any_explanation()) {
+            let (n, m) = (explanation.rows(), explanation.outputs());
+            let lines: Vec<usize> = (0..n * m).collect();
+            let mut note = TableMetadata::new(&explanation);
+            note.include(&explanation);
+            let note: TableMetadata = serde_json::from_str(&serde_json::to_string(&note).unwrap()).unwrap();
+            for said in [Some(note), None] {
+                let has_note = said.is_some();
+                let mut found = reread(&explanation, said.clone(), &lines).unwrap();
+                // The other way round, columns are the other way round.
+                prop_assert!(recognises(&header(&found)) && found.data.width() == 0);
+                let sets: Vec<usize> = (0..found.sets()).rev().collect();
+                let all = |count| (0..count).collect::<Vec<usize>>();
+                found.players.reverse();
+                found = Explanation { players: found.players.clone(), ..found.select(&all(n), &sets, &all(m)) };
+                found.subsets = None;
+                // Tables do not say who met.
+                let mut expected = Explanation { data: found.data.clone(), duels: None, ..explanation.clone() };
+                expected.players.iter_mut().for_each(|player| player.columns.clear());
+                match (&mut expected.exactness, said) {
+                    (Exactness::Exact { bound }, Some(_)) => {
+                        let largest = bound.iter().copied().fold(0.0, f64::max);
+                        bound.fill(largest);
+                    }
+                    (exactness @ Exactness::Exact { .. }, None) => *exactness = Exactness::Unstated,
+                    (Exactness::Estimated { sampling, .. }, None) => *sampling = None,
+                    _ => {}
+                }
+                if let (Some(sd), Some(known)) = (expected.sd(), &mut expected.uncertainty) {
+                    known.spread = Spread::Sd(sd);
+                    known.source = found.uncertainty.as_ref().and_then(|found| found.source);
+                    prop_assert_eq!(known.source.is_some(), has_note);
+                }
+                expected.provenance = found.provenance.clone();
+                prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_do_not_belong_are_refused() {
+        let header = ["row", "output", "base_value", "prediction", "residual", "a"].map(String::from);
+        let read = |lines: &[(f64, &str, f64)]| {
+            let mut reader = ValueTableReader::new(&header)?;
+            lines.iter().try_for_each(|(row, output, v)| reader.add_line(*row, output, [0.0, 1.0, *v]))?;
+            reader.finish(None)
+        };
+        assert_eq!(read(&[(7.0, "y", 1.0)]).unwrap().row_numbers, [7]);
+        for (lines, words) in [
+            (&[(-1.0, "y", 1.0)][..], "column 'row' is -1, which is not the number of a row"),
+            (&[(f64::NAN, "y", 1.0)], "NaN"),
+            (&[(1.0, "y", 1.0), (1.0, "y", 2.0)], "row 1, output 'y' is there twice"),
+            (&[(1.0, "y", 1.0), (1.0, "z", 2.0), (2.0, "y", 1.0)], "row 2 has no line for output 'z'"),
+            (&[(1.0, "y", f64::INFINITY)], "not finite"),
+            (&[], "the table of values is empty"),
+        ] {
+            let message = read(lines).unwrap_err().to_string();
+            assert!(message.contains(words), "{message}");
+        }
+        assert!(ValueTableReader::new(&header[1..]).unwrap_err().to_string().contains("no column 'row'"));
+        assert!(ValueTableReader::new(&header[..5]).unwrap_err().to_string().contains("no column of values"));
+    }
+}

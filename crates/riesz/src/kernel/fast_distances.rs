@@ -1,0 +1,303 @@
+//! Squared distances by products, `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v`, under one profile of the joint distance:
+//! a third of the operations of differences.
+//!
+//! Where most numbers are the commonest of their column, as in one-hot columns, rows are counted from these:
+//! most numbers are then 0, and a distance takes as many multiplications as v has others. Columns without
+//! such a number are then summed up by their differences. Where rounding could show, there is no such layout.
+
+use super::{Columns, Kernel, KernelFactor};
+use crate::linalg::dot;
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+use crate::table::Table;
+
+/// Rows of a block: with all their columns they fit a core's first cache.
+pub(super) const BLOCK: usize = 32;
+/// Rows whose squared distances are held at a time.
+const RUN: usize = 4 * BLOCK;
+/// How far rounding may take a kernel value of 1.
+const PRECISION: f64 = 1e-11;
+
+/// How rows are laid out: columns of their table, each with the number that it is counted from and the
+/// inverse of its length scale; first those with a commonest number.
+#[derive(Clone)]
+pub(super) struct ColumnShift {
+    columns: Vec<(usize, f64, f64)>,
+    sparse: usize,
+}
+
+/// Rows, by a frame: in blocks, by column.
+pub(super) struct DistanceByProducts {
+    frame: ColumnShift,
+    rows: usize,
+    values: Vec<f64>,
+    /// `‖u‖²` over the first columns.
+    norms: Vec<f64>,
+}
+
+/// How large the numbers of some rows are, by a frame.
+#[derive(Clone)]
+pub(super) struct ValueRange {
+    /// Of each of the other columns.
+    numbers: Vec<f64>,
+    /// `‖u‖²` over the first columns.
+    norm: f64,
+    /// Numbers of a row that are not the commonest.
+    terms: usize,
+}
+
+/// So many times as many numbers of their own rows may have as those with which their products are taken.
+const LONGER: usize = 2;
+
+/// A row as a layout reads it.
+pub(super) struct Row {
+    /// Where its numbers that are not the commonest stand in a block, and they.
+    pub(super) own: Vec<(usize, f64)>,
+    /// Those of the other columns.
+    pub(super) numbers: Vec<f64>,
+    /// `‖v‖²` over the first columns.
+    pub(super) norm: f64,
+}
+
+/// The number that more than half of them are, if there is one (Boyer and Moore 1991), and how many are not.
+fn majority_value(column: &[f64]) -> Option<(f64, usize)> {
+    let (mut most, mut lead) = (f64::NAN, 0_usize);
+    for &x in column {
+        match lead {
+            0 => (most, lead) = (x, 1),
+            _ if x == most => lead += 1,
+            _ => lead -= 1,
+        }
+    }
+    let others = column.iter().filter(|x| **x != most).count();
+    (2 * others < column.len()).then_some((most, others))
+}
+
+/// Half way between the least and the largest number.
+fn mid_range(column: &[f64]) -> f64 {
+    let join = |(a, b): (f64, f64), x: &f64| (a.min(*x), b.max(*x));
+    let (least, most) = column.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join);
+    least + 0.5 * (most - least)
+}
+
+impl ColumnShift {
+    /// By the numbers of `x`. `None` if the kernel is another one, or if few numbers are the commonest.
+    pub(super) fn of(kernel: &Kernel, x: &Table) -> Option<Self> {
+        let distance = factor(kernel)?.distance()?;
+        let n = x.rows();
+        let (mut first, mut last, mut own) = (Vec::new(), Vec::new(), 0);
+        for (&j, l) in distance.columns.iter().zip(distance.lengthscale) {
+            let column = x.column(j);
+            match majority_value(column) {
+                Some((most, others)) => {
+                    first.push((j, most, 1.0 / l));
+                    own += others;
+                }
+                None => last.push((j, mid_range(column), 1.0 / l)),
+            }
+        }
+        let (sparse, width) = (first.len(), distance.columns.len());
+        first.extend(last);
+        (2 * ((width - sparse) * n + own) <= width * n).then_some(Self { columns: first, sparse })
+    }
+
+    /// With all columns counted from the middle of their range. `None` if the kernel is another one.
+    pub(super) fn dense(kernel: &Kernel, x: &Table) -> Option<Self> {
+        let distance = factor(kernel)?.distance()?;
+        let slots = distance.columns.iter().zip(distance.lengthscale);
+        let columns: Vec<_> = slots.map(|(&j, l)| (j, mid_range(x.column(j)), 1.0 / l)).collect();
+        Some(Self { sparse: columns.len(), columns })
+    }
+
+    /// Rows laid out.
+    pub(super) fn lay(&self, x: Columns<'_>) -> DistanceByProducts {
+        let mut out = DistanceByProducts::zeros(self.clone(), x.len());
+        for (slot, &(j, center, inverse)) in self.columns.iter().enumerate() {
+            for (i, x) in x.column(j).iter().enumerate() {
+                let (at, value) = (out.place(i, slot), (x - center) * inverse);
+                out.values[at] = value;
+                if slot < self.sparse {
+                    // In the order of the inner products, so that equal rows are at distance 0.
+                    out.norms[i] = value.mul_add(value, out.norms[i]);
+                }
+            }
+        }
+        out
+    }
+}
+
+impl ValueRange {
+    /// The same of rows that are this many times as large.
+    pub(super) fn times(&self, factor: f64) -> Self {
+        let numbers = self.numbers.iter().map(|v| v * factor).collect();
+        Self { numbers, norm: self.norm * factor.powi(2), terms: self.terms }
+    }
+
+    /// How far kernel values may be from those of [`Kernel::row`], relative to the largest there are, between
+    /// rows of this extent, one of which has no more of its own numbers than it says, and the other at most
+    /// twice as many. `None` where that could show.
+    ///
+    /// In units of ε/2, with N the largest `‖u‖²` over the first columns and M the squares of the largest
+    /// other numbers: numbers are rounded twice, `8 (‖u‖² + ‖v‖²)` of the squared distance; `‖u‖²` and `‖v‖²`
+    /// are sums of as many as are not 0, and so is their product, which counts twice; three sums of at most 2
+    /// N and 4 N; differences of other columns are rounded relative to themselves, `8 M`, and each sum of at
+    /// most `4 (N + M)`. The other way rounds a squared distance s by `(4 + columns) s`, and a convex profile
+    /// that is 1 at most falls by no more than 1 over s. Both round the profile, and a product with it.
+    pub(super) fn precision(&self, kernel: &Kernel) -> Option<f64> {
+        let distance = factor(kernel)?.distance()?;
+        let (n, m) = (self.norm, dot(&self.numbers, &self.numbers));
+        let (terms, others) = (self.terms as f64, self.numbers.len() as f64);
+        let square = (22.0 + (3 + LONGER) as f64 * terms) * n + 24.0 * m + 4.0 * others * (n + m);
+        let own = 4.0 + distance.columns.len() as f64 + 2.0 * (distance.roundings + 1.0);
+        let precision = f64::EPSILON / 2.0 * (distance.steepest * square + own);
+        (precision <= PRECISION).then_some(precision)
+    }
+}
+
+impl DistanceByProducts {
+    /// `None` if the kernel is another one, if few numbers are the commonest, or if digits would be lost.
+    pub(super) fn new(kernel: &Kernel, x: &Table) -> Option<Self> {
+        let out = ColumnShift::of(kernel, x)?.lay(Columns::of(x, 0));
+        out.extent().precision(kernel).map(|_| out)
+    }
+
+    /// How large its numbers are.
+    pub(super) fn extent(&self) -> ValueRange {
+        let ColumnShift { columns, sparse } = &self.frame;
+        let largest =
+            |slot: usize| (0..self.rows).fold(0.0, |most: f64, i| most.max(self.number(i, slot).abs()));
+        let own = |i: usize| (0..*sparse).filter(|&slot| self.number(i, slot) != 0.0).count();
+        ValueRange {
+            numbers: (*sparse..columns.len()).map(largest).collect(),
+            norm: self.norms[..self.rows].iter().fold(0.0, |most, norm| most.max(*norm)),
+            terms: (0..self.rows).map(own).max().unwrap_or(0),
+        }
+    }
+
+    /// Rows that are larger, or have more numbers of their own than the other side's rows allow.
+    pub(super) fn exceeds_range(&self, extent: &ValueRange) -> Vec<usize> {
+        let sparse = self.frame.sparse;
+        let large = |i: usize| {
+            let mut numbers = (sparse..).zip(&extent.numbers);
+            self.norms[i] > extent.norm
+                || numbers.any(|(slot, most)| self.number(i, slot).abs() > *most)
+                || sparse > LONGER * extent.terms
+                    && (0..sparse).filter(|&slot| self.number(i, slot) != 0.0).count() > LONGER * extent.terms
+        };
+        (0..self.rows).filter(|&i| large(i)).collect()
+    }
+
+    fn zeros(frame: ColumnShift, rows: usize) -> Self {
+        let padded = rows.next_multiple_of(BLOCK);
+        Self { rows, values: vec![0.0; padded * frame.columns.len()], norms: vec![0.0; padded], frame }
+    }
+
+    fn place(&self, i: usize, slot: usize) -> usize {
+        (i / BLOCK * self.frame.columns.len() + slot) * BLOCK + i % BLOCK
+    }
+
+    fn number(&self, i: usize, slot: usize) -> f64 {
+        self.values[self.place(i, slot)]
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn row(&self, i: usize) -> Row {
+        let ColumnShift { columns, sparse } = &self.frame;
+        let own = (0..*sparse).map(|slot| (slot * BLOCK, self.number(i, slot))).filter(|(_, x)| *x != 0.0);
+        Row {
+            own: own.collect(),
+            numbers: (*sparse..columns.len()).map(|slot| self.number(i, slot)).collect(),
+            norm: self.norms[i],
+        }
+    }
+
+    pub(super) fn select(&self, rows: &[usize]) -> Self {
+        let mut out = Self::zeros(self.frame.clone(), rows.len());
+        for (to, &from) in rows.iter().enumerate() {
+            out.norms[to] = self.norms[from];
+            for slot in 0..self.frame.columns.len() {
+                let at = out.place(to, slot);
+                out.values[at] = self.number(from, slot);
+            }
+        }
+        out
+    }
+
+    /// As [`Kernel::tile`] between `len` rows from `start` on, which is at the beginning of a block, and rows
+    /// of the same layout.
+    #[allow(clippy::too_many_arguments, reason = "those of a kernel's tile")]
+    pub(super) fn tile(
+        &self,
+        isa: Isa,
+        kernel: &Kernel,
+        start: usize,
+        len: usize,
+        v: &[Row],
+        out: &mut [f64],
+        stride: usize,
+    ) {
+        let Some(factor) = factor(kernel) else { return };
+        let (width, sparse) = (self.frame.columns.len(), self.frame.sparse);
+        let mut squares = [0.0; RUN];
+        for from in (0..len).step_by(RUN) {
+            let (at, count) = (start + from, RUN.min(len - from));
+            let padded = count.next_multiple_of(BLOCK);
+            let (values, norms) = (&self.values[at * width..][..padded * width], &self.norms[at..][..padded]);
+            for (r, v) in v.iter().enumerate() {
+                run_squares(isa, values, (width, sparse), v, norms, &mut squares);
+                let out = &mut out[r * stride + from..][..count];
+                out.fill(kernel.terms[0].scale);
+                factor.multiply_squares(isa, &squares[..count], out);
+            }
+        }
+    }
+}
+
+/// The only factor of the only term.
+fn factor(kernel: &Kernel) -> Option<&dyn KernelFactor> {
+    match &kernel.terms[..] {
+        [term] if term.factors.len() == 1 => Some(&*term.factors[0]),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn run_squares_body<V: Simd>(
+    values: &[f64],
+    (width, sparse): (usize, usize),
+    v: &Row,
+    norms: &[f64],
+    out: &mut [f64; RUN],
+) {
+    let blocks = values.chunks_exact(BLOCK * width).zip(norms.chunks_exact(BLOCK));
+    for ((values, norms), out) in blocks.zip(out.chunks_exact_mut(BLOCK)) {
+        let mut sums = [Lanes::ZERO; BLOCK / LANES];
+        for &(at, v) in &v.own {
+            let u = &values[at..at + BLOCK];
+            for (l, sum) in sums.iter_mut().enumerate() {
+                *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
+            }
+        }
+        for (l, sum) in sums.iter_mut().enumerate() {
+            let norms = Lanes::load(norms, l * LANES).add::<V>(Lanes::splat(v.norm));
+            *sum = V::max(sum.fma::<V>(Lanes::splat(-2.0), norms), Lanes::ZERO);
+        }
+        for (u, &v) in values[sparse * BLOCK..].chunks_exact(BLOCK).zip(&v.numbers) {
+            for (l, sum) in sums.iter_mut().enumerate() {
+                let r = Lanes::load(u, l * LANES).sub::<V>(Lanes::splat(v));
+                *sum = r.fma::<V>(r, *sum);
+            }
+        }
+        for (out, sum) in out.chunks_exact_mut(LANES).zip(&sums) {
+            out.copy_from_slice(&sum.0);
+        }
+    }
+}
+
+dispatch! {
+    /// The squared distances of the rows of some blocks from one, given how many columns there are and how
+    /// many of them come first.
+    fn run_squares(values: &[f64], columns: (usize, usize), v: &Row, norms: &[f64], out: &mut [f64; RUN]) = run_squares_body::<V>
+}

@@ -1,0 +1,208 @@
+//! Fixed rows, and their kernel with many others: those that a model is an expansion of, in passes that are
+//! learnt from.
+
+use super::fast_distances::{ColumnShift, DistanceByProducts, Row, ValueRange};
+use super::{Columns, Kernel};
+use crate::simd::Isa;
+use crate::table::Table;
+
+/// How far rows may be beyond the anchors, in every column, for the quick way.
+const FAR: f64 = 1.5;
+
+/// Fixed rows. A value depends on the two rows and on the anchors alone. It is that of [`Kernel::row`], to
+/// the last bit or to
+/// [`precision`](Self::precision).
+pub(crate) struct FixedRows<'k> {
+    kernel: &'k Kernel,
+    isa: Isa,
+    rows: Vec<Vec<f64>>,
+    near: Option<FastPath>,
+}
+
+/// How kernels with rows that are not much larger are computed.
+struct FastPath {
+    frame: ColumnShift,
+    rows: Vec<Row>,
+    extent: ValueRange,
+    precision: f64,
+}
+
+/// Other rows, laid out for tiles.
+pub(crate) struct PackedRows<'u> {
+    columns: Columns<'u>,
+    /// And those which are too large for the layout.
+    near: Option<(DistanceByProducts, Vec<usize>)>,
+}
+
+impl<'k> FixedRows<'k> {
+    /// Values to the last bit. Cost O(n d).
+    pub(crate) fn exact(kernel: &'k Kernel, anchors: &Table) -> Self {
+        let rows = (0..anchors.rows()).map(|i| anchors.row(i)).collect();
+        Self { kernel, isa: Isa::detect(), rows, near: None }
+    }
+
+    /// Values by products where the kernel is a profile of one distance and that leaves them eleven digits,
+    /// in some half of the time, or a fifth where most numbers are the commonest of their column (as in
+    /// one-hot columns). Cost O(n d).
+    pub(crate) fn new(kernel: &'k Kernel, anchors: &Table) -> Self {
+        let near = |frame: ColumnShift| {
+            let own = frame.lay(Columns::of(anchors, 0));
+            let extent = own.extent().times(FAR);
+            let rows = (0..own.rows()).map(|i| own.row(i)).collect();
+            let precision = extent.precision(kernel)?;
+            Some(FastPath { frame, rows, extent, precision })
+        };
+        let frame = ColumnShift::of(kernel, anchors).or_else(|| ColumnShift::dense(kernel, anchors));
+        Self { near: frame.and_then(near), ..Self::exact(kernel, anchors) }
+    }
+
+    /// How far values are from those of [`Kernel::row`] at most, relative to the largest that there are; 0
+    /// for none.
+    pub(crate) fn precision(&self) -> f64 {
+        self.near.as_ref().map_or(0.0, |near| near.precision)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Rows, laid out. Cost O(n d).
+    pub(crate) fn lay<'u>(&self, columns: Columns<'u>) -> PackedRows<'u> {
+        let near = self.near.as_ref().map(|own| {
+            let laid = own.frame.lay(columns);
+            let far = laid.exceeds_range(&own.extent);
+            (laid, far)
+        });
+        PackedRows { columns, near }
+    }
+
+    /// The kernel of `count` anchors from `start` on with all of these rows: `out[r * rows + i]`.
+    pub(crate) fn tile(&self, u: &PackedRows<'_>, start: usize, count: usize, out: &mut [f64]) {
+        let n = u.columns.len();
+        let exactly = |columns: Columns<'_>, anchors: &[Vec<f64>], out: &mut [f64]| {
+            let anchors: Vec<&[f64]> = anchors.iter().map(Vec::as_slice).collect();
+            self.kernel.tile(self.isa, columns, &anchors, out, n);
+        };
+        let rows = &self.rows[start..start + count];
+        let (Some(own), Some((laid, far))) = (&self.near, &u.near) else {
+            return exactly(u.columns, rows, out);
+        };
+        laid.tile(self.isa, self.kernel, 0, n, &own.rows[start..start + count], out, n);
+        far.iter().for_each(|&i| exactly(u.columns.part(i, 1), rows, &mut out[i..]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Profile, Stationary};
+
+    /// One-hot columns, one of numbers, and one that is mostly 0.
+    fn one_hot(n: usize, levels: usize, far: f64) -> Table {
+        let row = |i: usize| {
+            let mut row: Vec<f64> =
+                (0..levels).map(|l| if (i * i * 7 + i / 3) % levels == l { 1.7 } else { -0.3 }).collect();
+            let large = if i % 41 == 7 { far } else { 0.0 };
+            row.extend([2020.0 + (i * 37 % 101) as f64 / 17.0, (i % 5 / 4) as f64 * (i % 13) as f64 + large]);
+            row
+        };
+        Table::from_rows(&(0..n).map(row).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn gaussian(d: usize) -> Kernel {
+        let lengthscale = (0..d).map(|c| 2.0 + 0.1 * c as f64).collect();
+        let columns = (0..d).collect();
+        let profile = Profile::Gaussian;
+        Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into()
+    }
+
+    /// Those of the kernel pair by pair, also of rows far away from all anchors; the same bits whatever other
+    /// rows there are.
+    #[test]
+    fn values_are_the_kernels() {
+        let levels = 11;
+        let kernels = [(gaussian(levels + 2), true), (gaussian(levels + 2) + Kernel::constant(0.1), false)];
+        for (kernel, quick) in &kernels {
+            let anchors = one_hot(61, levels, 0.0);
+            let own = FixedRows::new(kernel, &anchors);
+            assert!(own.len() == 61 && own.near.is_some() == *quick);
+            let x = one_hot(150, levels, 1e6);
+            let laid = own.lay(Columns::of(&x, 0));
+            let far = [7, 48, 89, 130];
+            assert!(laid.near.as_ref().is_none_or(|(_, rows)| *rows == far));
+            let mut all = vec![f64::NAN; 40 * 150];
+            own.tile(&laid, 20, 40, &mut all);
+            for r in 0..40 {
+                for i in 0..150 {
+                    let (value, truth) = (all[r * 150 + i], kernel.eval(&anchors.row(20 + r), &x.row(i)));
+                    assert!((value - truth).abs() <= 1e-12, "{value} {truth}");
+                    assert!(*quick && !far.contains(&i) || value == truth);
+                    assert!(
+                        anchors.row(20 + r) != x.row(i) || value == truth,
+                        "equal rows are at distance 0"
+                    );
+                }
+            }
+            // A part of them, and one anchor.
+            let laid = own.lay(Columns::of(&x, 0).part(33, 60));
+            let mut some = vec![f64::NAN; 60];
+            own.tile(&laid, 31, 1, &mut some);
+            assert_eq!(some, all[11 * 150 + 33..][..60]);
+        }
+    }
+
+    /// Of numbers that are all different, by products: as near as they say, however far the columns are from
+    /// 0, and equal rows have the largest value; where rows are too far from one another for that, to the
+    /// last bit.
+    #[test]
+    fn values_by_products_are_as_near_as_they_say() {
+        let d = 18;
+        let rows = |n: usize, size: f64| {
+            let number = |k: usize| 1e4 + size * ((k * 7919 + 13) % 10_007) as f64 / 10_007.0;
+            Table::from_rows(
+                &(0..n).map(|i| (0..d).map(|j| number(i * d + j)).collect()).collect::<Vec<Vec<f64>>>(),
+            )
+            .unwrap()
+        };
+        let shape = |profile: Profile| -> Kernel {
+            let (lengthscale, columns) = ((0..d).map(|c| 3.0 + 0.2 * c as f64).collect(), (0..d).collect());
+            Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into()
+        };
+        let profiles = [
+            Profile::Gaussian,
+            Profile::Matern52,
+            Profile::RationalQuadratic { alpha: 0.7 },
+            Profile::Exponential,
+        ];
+        for (profile, size, quick) in
+            profiles.into_iter().flat_map(|p| [(p, 8.0, p != Profile::Exponential), (p, 1e4, false)])
+        {
+            let (anchors, x) = (rows(37, size), rows(300, size));
+            let kernel = 2.5 * shape(profile);
+            let own = FixedRows::new(&kernel, &anchors);
+            assert!(own.precision() <= 1e-11 && (own.precision() > 0.0) == quick, "{profile:?} {size}");
+            let mut all = vec![f64::NAN; 37 * 300];
+            own.tile(&own.lay(Columns::of(&x, 0)), 0, 37, &mut all);
+            let mut worst: f64 = 0.0;
+            for (r, i) in (0..37).flat_map(|r| (0..300).map(move |i| (r, i))) {
+                let (value, truth) = (all[r * 300 + i], kernel.eval(&anchors.row(r), &x.row(i)));
+                worst = worst.max((value - truth).abs() / 2.5);
+                assert!(
+                    r != i
+                        || (value - 2.5).abs() <= if Isa::detect().name() == "plain" { 1e-11 } else { 0.0 }
+                );
+            }
+            for isa in Isa::available().into_iter().filter(|isa| isa.name() != "plain") {
+                let (other, mut again) =
+                    (FixedRows { isa, ..FixedRows::new(&kernel, &anchors) }, vec![0.0; all.len()]);
+                other.tile(&other.lay(Columns::of(&x, 0)), 0, 37, &mut again);
+                assert_eq!(all, again, "{}", isa.name());
+            }
+            assert!(worst <= own.precision(), "{profile:?} {size}: {worst} {}", own.precision());
+            let exact = FixedRows::exact(&kernel, &anchors);
+            exact.tile(&exact.lay(Columns::of(&x, 0)), 0, 37, &mut all);
+            assert!((0..37 * 300).all(|at| all[at] == kernel.eval(&anchors.row(at / 300), &x.row(at % 300))));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Rows laid out for many kernel values with one another, as solvers ask for them.
+
+use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::fast_distances::{DistanceByProducts, Row};
+use super::{Columns, Kernel};
+use crate::control::check_cancelled;
+use crate::error::Result;
+use crate::simd::{Isa, add_scaled};
+use crate::table::Table;
+
+/// Rows of one side computed together.
+const GROUP: usize = 16;
+/// Rows of the other side: a tile stays in a core's cache.
+const RUN: usize = 256;
+
+/// Rows and their kernel. A value is the same in every selection, and within 1e-11 of [`Kernel::eval`] where
+/// those are about 1; the same bits, unless most numbers are the commonest of their column.
+pub(crate) struct Points<'k> {
+    kernel: &'k Kernel,
+    isa: Isa,
+    layout: Layout<'k>,
+}
+
+enum Layout<'k> {
+    /// Column by column.
+    Columns(Cow<'k, Table>),
+    MostlyEqual(DistanceByProducts),
+}
+
+impl<'k> Points<'k> {
+    /// The rows of `x`. Cost O(n d).
+    pub(crate) fn new(kernel: &'k Kernel, x: &'k Table) -> Self {
+        let layout =
+            DistanceByProducts::new(kernel, x).map_or(Layout::Columns(Cow::Borrowed(x)), Layout::MostlyEqual);
+        Self { kernel, isa: Isa::detect(), layout }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match &self.layout {
+            Layout::Columns(x) => x.rows(),
+            Layout::MostlyEqual(x) => x.rows(),
+        }
+    }
+
+    /// Some of them, in this order.
+    pub(crate) fn select(&self, rows: &[usize]) -> Self {
+        let layout = match &self.layout {
+            Layout::Columns(x) => Layout::Columns(Cow::Owned(x.select_rows(rows))),
+            Layout::MostlyEqual(x) => Layout::MostlyEqual(x.select(rows)),
+        };
+        Self { layout, ..*self }
+    }
+
+    fn row(&self, i: usize) -> Row {
+        match &self.layout {
+            Layout::Columns(x) => Row { own: Vec::new(), numbers: x.row(i), norm: 0.0 },
+            Layout::MostlyEqual(x) => x.row(i),
+        }
+    }
+
+    /// See [`Kernel::tile`]: `len` of these points from `start` on, a multiple of [`RUN`].
+    fn tile(&self, start: usize, len: usize, v: &[Row], out: &mut [f64], stride: usize) {
+        match &self.layout {
+            Layout::Columns(x) => {
+                let v: Vec<&[f64]> = v.iter().map(|v| &v.numbers[..]).collect();
+                self.kernel.tile(self.isa, Columns::of(x, 0).part(start, len), &v, out, stride);
+            }
+            Layout::MostlyEqual(x) => x.tile(self.isa, self.kernel, start, len, v, out, stride),
+        }
+    }
+
+    /// The values of `others`, row by row, with these points.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(crate) fn rows_of(&self, others: &Self, stop: &AtomicBool) -> Result<Vec<f64>> {
+        let n = self.len();
+        let mut out = vec![0.0; others.len() * n];
+        out.par_chunks_mut(GROUP * n.max(1)).enumerate().try_for_each(|(c, out)| {
+            let rows: Vec<Row> = (c * GROUP..c * GROUP + out.len() / n).map(|r| others.row(r)).collect();
+            for start in (0..n).step_by(RUN) {
+                check_cancelled(stop)?;
+                self.tile(start, RUN.min(n - start), &rows, &mut out[start..], n);
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// `Σ_r weights[r] k(x_i, others_r)` for each of these points, summed up in order. Nothing of the size of
+    /// a gram matrix is held.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub(crate) fn sums(&self, others: &Self, weights: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
+        let rows: Vec<Row> = (0..others.len()).map(|r| others.row(r)).collect();
+        let mut out = vec![0.0; self.len()];
+        let runs = out.par_chunks_mut(RUN).enumerate();
+        runs.try_for_each_init(
+            || vec![0.0; GROUP * RUN],
+            |tile, (c, out)| {
+                for (rows, weights) in rows.chunks(GROUP).zip(weights.chunks(GROUP)) {
+                    check_cancelled(stop)?;
+                    self.tile(c * RUN, out.len(), rows, tile, RUN);
+                    for (values, &weight) in tile.chunks_exact(RUN).zip(weights) {
+                        add_scaled(self.isa, out, weight, &values[..out.len()]);
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Profile, Stationary};
+
+    fn one_hot(n: usize, levels: usize, offset: f64) -> Table {
+        let row = |i: usize| {
+            let mut row: Vec<f64> =
+                (0..levels).map(|l| if (i * i * 7 + i / 3) % levels == l { 1.7 } else { -0.3 }).collect();
+            row.extend([offset + (i * 37 % 101) as f64 / 17.0, (i % 5 / 4) as f64 * (i % 13) as f64, 2.0]);
+            row
+        };
+        Table::from_rows(&(0..n).map(row).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn stationary(profile: Profile, d: usize, scale: f64) -> Kernel {
+        let lengthscale = (0..d).map(|c| scale * (2.0 + 0.1 * c as f64)).collect();
+        Stationary { profile, columns: (0..d).collect(), lengthscale, ard: true, isotropic: true }.into()
+    }
+
+    fn apart(points: &Points<'_>) -> bool {
+        matches!(points.layout, Layout::MostlyEqual(_))
+    }
+
+    /// Values and sums, of all rows and of selections, are those of the kernel pair by pair.
+    #[test]
+    fn values_are_the_kernels() {
+        let stop = AtomicBool::new(false);
+        let (n, levels) = (700, 11);
+        let x = one_hot(n, levels, 2020.0);
+        let kernels = [
+            (0.7 * stationary(Profile::Gaussian, levels + 3, 1.0), true),
+            (stationary(Profile::Matern52, levels + 3, 1.0), true),
+            (stationary(Profile::RationalQuadratic { alpha: 0.6 }, levels + 3, 1.0), true),
+            (stationary(Profile::Exponential, levels + 3, 1.0), false),
+            (stationary(Profile::Gaussian, levels + 3, 1.0) + Kernel::constant(0.1), false),
+            // Squares of 10¹⁵ would lose the digits that matter between near rows.
+            (stationary(Profile::Gaussian, levels + 3, 1e-8), false),
+        ];
+        for (kernel, mostly_equal) in &kernels {
+            let points = Points::new(kernel, &x);
+            assert_eq!(apart(&points), *mostly_equal, "{}", kernel.formula());
+            let some: Vec<usize> = (0..n).filter(|i| i % 3 != 1).rev().collect();
+            let few: Vec<usize> = (0..37).map(|i| i * 11 % n).collect();
+            let weights: Vec<f64> = few.iter().map(|&i| (i as f64).cos()).collect();
+            let (own, others) = (points.select(&some), points.select(&few));
+            let values = own.rows_of(&others, &stop).unwrap();
+            let sums = own.sums(&others, &weights, &stop).unwrap();
+            for (a, &i) in some.iter().enumerate() {
+                let mut sum = 0.0;
+                for (b, &j) in few.iter().enumerate() {
+                    let truth = kernel.eval(&x.row(i), &x.row(j));
+                    let value = values[b * some.len() + a];
+                    assert!(
+                        (value - truth).abs() <= if *mostly_equal { 1e-12 } else { 0.0 },
+                        "{}: {value}, {truth}",
+                        kernel.formula()
+                    );
+                    assert!(x.row(i) != x.row(j) || value == truth, "equal rows are at distance 0");
+                    sum += weights[b] * value;
+                }
+                assert!((sums[a] - sum).abs() < 1e-13 * few.len() as f64);
+            }
+            // A value is the same wherever its rows stand, and from either side.
+            let turned = others.rows_of(&own, &stop).unwrap();
+            for a in 0..some.len() {
+                (0..few.len())
+                    .for_each(|b| assert_eq!(turned[a * few.len() + b], values[b * some.len() + a]));
+            }
+        }
+    }
+
+    /// Numbers that hardly ever are the commonest keep the layout by column, whatever the kernel.
+    #[test]
+    fn dense_rows_stay_as_they_are() {
+        let rows: Vec<[f64; 3]> = (0..50).map(|i| [i as f64, (i * i) as f64, 1.0]).collect();
+        let x = Table::from_rows(&rows).unwrap();
+        assert!(!apart(&Points::new(&stationary(Profile::Gaussian, 3, 9.0), &x)));
+    }
+
+    #[test]
+    fn it_can_be_stopped() {
+        let (x, kernel) = (one_hot(20, 5, 0.0), stationary(Profile::Gaussian, 8, 1.0));
+        let points = Points::new(&kernel, &x);
+        let stop = AtomicBool::new(true);
+        assert!(points.rows_of(&points, &stop).is_err() && points.sums(&points, &[1.0; 20], &stop).is_err());
+    }
+}

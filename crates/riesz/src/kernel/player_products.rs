@@ -1,0 +1,224 @@
+//! A kernel seen by players: a sum of products with one factor a player.
+
+use super::{ColumnRanges, Columns, Factor, Kernel, RoundingBound, Structure, Term};
+use crate::error::{Error, Result, listed};
+use crate::simd::Isa;
+use crate::table::{Column, Players};
+
+/// A product of sums multiplies out into as many products as its columns' combinations; more than this would
+/// exhaust memory.
+const MAX_PRODUCTS: usize = 100_000;
+
+/// A piece of a player's factor.
+#[derive(Debug, Clone, Copy)]
+enum Piece<'k> {
+    /// One column of a separable or additive factor.
+    Slot(&'k Factor, usize),
+    /// A factor all of whose columns belong to the player.
+    Whole(&'k Factor),
+}
+
+impl<'k> Piece<'k> {
+    fn factor(&self) -> &'k Factor {
+        match self {
+            Self::Slot(factor, _) | Self::Whole(factor) => factor,
+        }
+    }
+}
+
+/// One product of the sum.
+#[derive(Debug, Clone)]
+pub(crate) struct PlayerProduct<'k> {
+    /// Multiplies the product.
+    pub(crate) scale: f64,
+    /// The players that have a factor in this product, ascending; the others' factor is 1.
+    pub(crate) players: Vec<usize>,
+    pieces: Vec<Vec<Piece<'k>>>,
+}
+
+impl PlayerProduct<'_> {
+    /// How many pieces are not 1 at most.
+    pub(crate) fn unbounded(&self) -> usize {
+        self.pieces.iter().flatten().filter(|piece| !piece.factor().bounded()).count()
+    }
+
+    /// Whether factors can be sums whose terms cancel, or if they are `averaged`, means of numbers of both
+    /// signs: then errors are relative to their [`size`](Self::size).
+    pub(crate) fn cancels(&self, averaged: bool) -> bool {
+        let own = |piece: &Piece<'_>| match piece {
+            Piece::Slot(factor, _) if factor.columns().len() > 1 => factor.cancels_by_column(),
+            piece => piece.factor().cancels(),
+        };
+        self.pieces.iter().flatten().any(own) || averaged && self.unbounded() > 0
+    }
+
+    /// Whether every factor is 1 and functions orthogonal to 1, so that an absent player's factor 1 projects
+    /// the product's functions: no column is read twice.
+    pub(crate) fn projects(&self) -> bool {
+        let mut seen: Vec<usize> = Vec::new();
+        self.pieces.iter().flatten().all(|piece| {
+            let columns = match piece {
+                Piece::Slot(factor, slot) => &factor.columns()[*slot..=*slot],
+                Piece::Whole(factor) => factor.columns(),
+            };
+            let new = columns.iter().all(|j| !seen.contains(j));
+            seen.extend(columns);
+            new && piece.factor().projects()
+        })
+    }
+
+    /// How far the factors can be from the truth: each, and all together.
+    pub(crate) fn precision(&self, reach: &ColumnRanges) -> (Vec<RoundingBound>, RoundingBound) {
+        let of = |piece: &Piece<'_>| {
+            let precision = match piece {
+                Piece::Slot(factor, slot) => factor.precision(&[*slot], reach),
+                Piece::Whole(factor) => factor.precision_of_all(reach),
+            };
+            (precision, piece.factor().bounded())
+        };
+        let own = self.pieces.iter().map(|pieces| RoundingBound::product(pieces.iter().map(of)));
+        let own: Vec<RoundingBound> = own.collect();
+        let mut all = RoundingBound { units: 0.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
+        for factor in &own {
+            all.units += factor.units;
+            all.per_log = all.per_log.max(factor.per_log);
+            all.top *= factor.top;
+            all.tiny = all.tiny.max(factor.tiny);
+        }
+        (own, all)
+    }
+
+    /// `out[i]` = the size of the factor of `players[k]` between row i of `u` and the row `v`: what it would
+    /// be if no sum cancelled.
+    pub(crate) fn size(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        out.fill(1.0);
+        for piece in &self.pieces[k] {
+            match piece {
+                Piece::Slot(factor, slot) if factor.columns().len() > 1 => {
+                    let j = factor.columns()[*slot];
+                    factor.multiply_column_size(isa, *slot, u.column(j), v[j], out);
+                }
+                piece => piece.factor().multiply_size(isa, u, v, out),
+            }
+        }
+        out.iter_mut().for_each(|size| *size = size.abs());
+    }
+
+    /// The number of the first factor that is not a finite number between some row of `u` and `v`, with a
+    /// formula of what makes it.
+    pub(crate) fn lost(&self, isa: Isa, u: Columns<'_>, v: &[f64]) -> Option<(usize, String)> {
+        let mut out = vec![1.0; u.len()];
+        (0..self.players.len()).find_map(|k| {
+            self.factor(isa, k, u, v, &mut out);
+            let formulas = self.pieces[k].iter().map(|piece| piece.factor().formula());
+            let lost = out.iter().any(|f| !f.is_finite());
+            lost.then(|| (k, formulas.collect::<Vec<_>>().join(" * ")))
+        })
+    }
+
+    /// The factors as kernels of their own, one for each of so many players; that of a player without a
+    /// factor is 1.
+    pub(crate) fn kernels(&self, players: usize) -> Vec<Kernel> {
+        let mut kernels = vec![Kernel::constant(1.0); players];
+        let own = |piece: &Piece<'_>| match piece {
+            Piece::Slot(factor, slot) => factor.restricted(&|j| j == factor.columns()[*slot]),
+            Piece::Whole(factor) => Some((*factor).clone()),
+        };
+        for (&player, pieces) in self.players.iter().zip(&self.pieces) {
+            kernels[player].terms[0].factors.extend(pieces.iter().filter_map(own));
+        }
+        kernels
+    }
+
+    /// `out[i]` = the factor of `players[k]` between row i of `u` and the row `v`.
+    #[inline]
+    pub(crate) fn factor(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+        out.fill(1.0);
+        for piece in &self.pieces[k] {
+            match piece {
+                Piece::Slot(factor, slot) => {
+                    let j = factor.columns()[*slot];
+                    factor.multiply_column(isa, *slot, u.column(j), v[j], out);
+                }
+                Piece::Whole(factor) => factor.multiply_all(isa, u, v, out),
+            }
+        }
+    }
+}
+
+impl Kernel {
+    /// Splits the kernel among the players.
+    ///
+    /// # Errors
+    /// [`Error::NotProduct`] if a factor ties columns of different players together.
+    pub(crate) fn products(&self, columns: &[Column], groups: &Players) -> Result<Vec<PlayerProduct<'_>>> {
+        self.split(columns, &groups.player_of_column(columns.len()))
+    }
+
+    /// The same where `owner` says to whom each column belongs.
+    pub(crate) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
+        let products: Result<Vec<_>> = self.terms.iter().map(|term| term.split(columns, owner)).collect();
+        Ok(products?.into_iter().flatten().collect())
+    }
+}
+
+impl Term {
+    /// The products that it is; `owner` says to whom each column belongs.
+    pub(super) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
+        // A factor's alternatives: a separable or whole one has one, an additive one has one a player.
+        let mut partial: Vec<Vec<(usize, Piece<'_>)>> = vec![Vec::new()];
+        for factor in &self.factors {
+            let own: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();
+            let one_player = own.iter().all(|&p| p == own[0]);
+            match factor.structure() {
+                _ if one_player && own.len() > 1 => {
+                    partial.iter_mut().for_each(|list| list.push((own[0], Piece::Whole(factor))));
+                }
+                Structure::Separable => {
+                    for (slot, &p) in own.iter().enumerate() {
+                        partial.iter_mut().for_each(|list| list.push((p, Piece::Slot(factor, slot))));
+                    }
+                }
+                Structure::Additive => {
+                    if partial.len().saturating_mul(own.len()) > MAX_PRODUCTS {
+                        return Err(Error::parameter(
+                            "kernel",
+                            Kernel { terms: vec![self.clone()] }.formula(),
+                            format!(
+                                "multiplied out it has more than {MAX_PRODUCTS} products; multiply fewer \
+                                 linear factors, or group their columns into players"
+                            ),
+                        ));
+                    }
+                    partial = partial
+                        .iter()
+                        .flat_map(|list| {
+                            own.iter().enumerate().map(move |(slot, &p)| {
+                                let mut list = list.clone();
+                                list.push((p, Piece::Slot(factor, slot)));
+                                list
+                            })
+                        })
+                        .collect();
+                }
+                Structure::Joint => {
+                    let name = |&j: &usize| columns[j].name.as_str();
+                    return Err(Error::NotProduct {
+                        factor: factor.formula(),
+                        columns: listed(factor.columns().iter().map(name)),
+                    });
+                }
+            }
+        }
+        let mut products = Vec::with_capacity(partial.len());
+        for mut list in partial {
+            list.sort_by_key(|(player, _)| *player);
+            let (players, pieces) = list
+                .chunk_by(|(p, _), (q, _)| p == q)
+                .map(|own| (own[0].0, own.iter().map(|(_, piece)| *piece).collect()))
+                .unzip();
+            products.push(PlayerProduct { scale: self.scale, players, pieces });
+        }
+        Ok(products)
+    }
+}

@@ -1,0 +1,329 @@
+//! Products of rounded numbers, summed up as integers: the same in any order, and so for any number of
+//! threads, files and machines.
+//!
+//! Numbers are rounded to multiples of 2⁻²¹ of their bound and kept as whole numbers of at most 2²¹. The sum
+//! of 2,048 products of two such numbers is at most 2⁵³, so a product of matrices in double precision is
+//! exact whatever the order of its sums; what follows are sums of integers.
+
+use faer::linalg::matmul::matmul;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
+
+use crate::simd::{LANES, Lanes, Simd, dispatch};
+
+/// What 1 is rounded to.
+pub(crate) const ONE: f64 = 2_097_152.0;
+/// Its logarithm to base 2.
+pub(crate) const FRACTION_BITS: i32 = 21;
+/// The most rows of a block.
+pub(crate) const BLOCK: usize = 2048;
+/// Rows of which sums of products fit into 63 bits.
+const MAX_ROWS_I64: usize = 1 << 20;
+
+/// What a number is added to and less by, to be rounded.
+const ROUND_SHIFT: f64 = 6_755_399_441_055_744.0;
+
+/// The nearest whole number, of ties the even one, of a number of at most 2⁵¹.
+#[inline(always)]
+pub(crate) fn nearest(v: f64) -> f64 {
+    (v + ROUND_SHIFT) - ROUND_SHIFT
+}
+
+/// `v` as `a + b 2⁻²¹` with whole numbers, but for at most half of 2⁻²¹.
+#[inline(always)]
+pub(crate) fn split_high_low(v: f64) -> (f64, f64) {
+    let first = nearest(v);
+    (first, nearest((v - first) * ONE))
+}
+
+/// The last numbers, from `at` on; what is missing to whole lanes is 0.
+#[inline(always)]
+fn rest(v: &[f64], at: usize) -> Lanes {
+    let mut own = Lanes::ZERO;
+    let end = v.len().min(at + LANES);
+    own.0[..end - at].copy_from_slice(&v[at..end]);
+    own
+}
+
+/// Two slices of a number.
+#[inline(always)]
+fn slices<V: Simd>(v: Lanes) -> (Lanes, Lanes) {
+    let shift = Lanes::splat(ROUND_SHIFT);
+    let first = v.add::<V>(shift).sub::<V>(shift);
+    let left = v.sub::<V>(first).mul::<V>(Lanes::splat(ONE));
+    (first, left.add::<V>(shift).sub::<V>(shift))
+}
+
+#[inline(always)]
+fn round_body<V: Simd>(column: &mut [f64], scale: f64, roots: &[f64]) {
+    if roots.is_empty() {
+        for v in column {
+            *v = nearest(*v * scale);
+        }
+    } else {
+        for (v, root) in column.iter_mut().zip(roots) {
+            *v = nearest(*v * scale * root);
+        }
+    }
+}
+
+#[inline(always)]
+fn product_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
+    let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
+    let whole = a.len() / LANES * LANES;
+    for at in (0..whole).step_by(LANES) {
+        (sum, other) = (other, Lanes::load(a, at).fma::<V>(Lanes::load(b, at), sum));
+    }
+    if whole < a.len() {
+        sum = rest(a, whole).fma::<V>(rest(b, whole), sum);
+    }
+    sum.add::<V>(other).sum()
+}
+
+#[inline(always)]
+fn sliced_products_body<V: Simd>(
+    column: &[f64],
+    scale: f64,
+    roots: &[f64],
+    with: [&[f64]; 2],
+) -> [(f64, f64); 2] {
+    let (mut s, mut t, mut u, mut w) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+    let scale = Lanes::splat(scale);
+    let whole = column.len() / LANES * LANES;
+    for at in (0..column.len()).step_by(LANES) {
+        let (mut v, a, b) = if at < whole {
+            (Lanes::load(column, at), Lanes::load(with[0], at), Lanes::load(with[1], at))
+        } else {
+            (rest(column, at), rest(with[0], at), rest(with[1], at))
+        };
+        v = v.mul::<V>(scale);
+        if !roots.is_empty() {
+            v = v.mul::<V>(if at < whole { Lanes::load(roots, at) } else { rest(roots, at) });
+        }
+        let (first, second) = slices::<V>(v);
+        (s, t) = (first.fma::<V>(a, s), second.fma::<V>(a, t));
+        (u, w) = (first.fma::<V>(b, u), second.fma::<V>(b, w));
+    }
+    [(s.sum(), t.sum()), (u.sum(), w.sum())]
+}
+
+dispatch! {
+    /// Rounds numbers, times `scale` and each its root, to whole ones; no roots are all 1.
+    pub(crate) fn round(column: &mut [f64], scale: f64, roots: &[f64]) = round_body::<V>
+}
+dispatch! {
+    /// The sum of products of whole numbers, of which all partial sums are below 2⁵³: exact, and so the same
+    /// in any order.
+    pub(crate) fn product(a: &[f64], b: &[f64]) -> f64 = product_body::<V>
+}
+dispatch! {
+    /// The two slices of numbers, times `scale` and each its root: the [`product`] of either with each of two
+    /// vectors of whole numbers.
+    pub(crate) fn sliced_products(
+        column: &[f64],
+        scale: f64,
+        roots: &[f64],
+        with: [&[f64]; 2]
+    ) -> [(f64, f64); 2] = sliced_products_body::<V>
+}
+
+/// Columns of a part of a product, and rows: a multiple of what products take at a time, so that nothing is
+/// left for slower ways.
+const PART: usize = 20 * KERNEL;
+/// Rows and columns of which loops of products on registers of any width take a whole number.
+const KERNEL: usize = 24;
+
+/// How many columns of the sums one thread takes at a time: four times as many tasks as threads, which are of
+/// different sizes.
+fn panel(size: usize) -> usize {
+    (size / (4 * rayon::current_num_threads())).clamp(3 * KERNEL, PART) / KERNEL * KERNEL
+}
+
+/// Adds the lower triangle of `AᵀA` in some columns from `first` on to their packed sums, part by part: none
+/// is larger than the cache.
+fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, scratch: &mut Vec<f64>) {
+    let p = a.ncols();
+    let columns = a.subcols(first, count);
+    scratch.resize(PART.max(count) * count, 0.0);
+    let diagonal = MatMut::from_column_major_slice_mut(&mut scratch[..count * count], count, count);
+    triangular::matmul(
+        diagonal,
+        BlockStructure::TriangularLower,
+        Accum::Replace,
+        columns.transpose(),
+        BlockStructure::Rectangular,
+        columns,
+        BlockStructure::Rectangular,
+        1.0,
+        Par::Seq,
+    );
+    add_part(sums, (first, p), first, &scratch[..count * count], count);
+    for from in (first + count..p).step_by(PART) {
+        let rows = PART.min(p - from);
+        let part = &mut scratch[..rows * count];
+        let out = MatMut::from_column_major_slice_mut(part, rows, count);
+        matmul(out, Accum::Replace, a.subcols(from, rows).transpose(), columns, 1.0, Par::Seq);
+        add_part(sums, (first, p), from, part, rows);
+    }
+}
+
+/// Adds a part of a product, whose rows are those from `from` on, to packed sums of columns from `first` on
+/// of a matrix with p rows.
+fn add_part(sums: &mut [i64], (first, p): (usize, usize), from: usize, part: &[f64], rows: usize) {
+    let mut rest = sums;
+    for (j, column) in part.chunks_exact(rows).enumerate() {
+        let diagonal = first + j;
+        let (own, others) = rest.split_at_mut(p - diagonal);
+        let top = from.max(diagonal);
+        let own = &mut own[top - diagonal..from + rows - diagonal];
+        own.iter_mut().zip(&column[top - from..]).for_each(|(sum, v)| *sum += *v as i64);
+        rest = others;
+    }
+}
+
+/// The sum of `AᵀA` over blocks A of whole numbers: the lower triangle, column by column.
+#[derive(Debug, Clone)]
+pub(crate) struct ExactGram {
+    size: usize,
+    narrow: Vec<i64>,
+    /// Rows in `narrow`.
+    rows: usize,
+    /// What no longer fits there; empty until then.
+    wide: Vec<i128>,
+}
+
+impl ExactGram {
+    pub(crate) fn new(size: usize) -> Self {
+        Self { size, narrow: vec![0; packed_len(size)], rows: 0, wide: Vec::new() }
+    }
+
+    /// Adds a block of at most [`BLOCK`] rows, whose columns stand one after the other.
+    pub(crate) fn add(&mut self, block: &[f64], rows: usize) {
+        let p = self.size;
+        if self.rows + rows > MAX_ROWS_I64 {
+            self.widen();
+        }
+        self.rows += rows;
+        let block = MatRef::from_column_major_slice(block, rows, p);
+        let (width, mut rest, mut panels) = (panel(p), &mut self.narrow[..], Vec::new());
+        for first in (0..p).step_by(width) {
+            let count = width.min(p - first);
+            let (own, others) = rest.split_at_mut(packed_len(p - first) - packed_len(p - first - count));
+            panels.push((first, count, own));
+            rest = others;
+        }
+        panels.into_par_iter().for_each_init(Vec::new, |scratch, (first, count, sums)| {
+            add_lower(sums, block, first, count, scratch);
+        });
+    }
+
+    fn widen(&mut self) {
+        self.wide.resize(self.narrow.len(), 0);
+        self.wide
+            .iter_mut()
+            .zip(&mut self.narrow)
+            .for_each(|(wide, narrow)| *wide += i128::from(std::mem::take(narrow)));
+        self.rows = 0;
+    }
+
+    /// The sums.
+    pub(crate) fn into_sums(self) -> Vec<i128> {
+        if self.wide.is_empty() {
+            return self.narrow.into_iter().map(i128::from).collect();
+        }
+        self.wide.into_iter().zip(self.narrow).map(|(wide, narrow)| wide + i128::from(narrow)).collect()
+    }
+}
+
+/// Numbers of a lower triangle.
+pub(crate) fn packed_len(size: usize) -> usize {
+    size * (size + 1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Random, RngExt, SeedableRng};
+    use crate::simd::Isa;
+
+    /// Of the largest numbers there are, in blocks of any size, by one thread or several.
+    #[test]
+    fn sums_are_exact() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        for (p, rows) in [(7, 3 * BLOCK + 11), (2 * PART + 77, 45)] {
+            let mut random = Random::seed_from_u64(1);
+            for extreme in [true, false] {
+                let mut draw = || if extreme { 1 << 21 } else { random.random_range(-(1 << 21)..=1 << 21) };
+                let a: Vec<i64> = (0..rows * p).map(|_| draw()).collect();
+                let block = |from: usize, to: usize| -> Vec<f64> {
+                    let a = &a;
+                    (0..p).flat_map(|j| (from..to).map(move |i| a[i * p + j] as f64)).collect()
+                };
+                let summed = |step: usize| {
+                    let mut own = ExactGram::new(p);
+                    for from in (0..rows).step_by(step) {
+                        let to = rows.min(from + step);
+                        own.add(&block(from, to), to - from);
+                        if from > 2 * BLOCK {
+                            own.widen();
+                        }
+                    }
+                    own.into_sums()
+                };
+                let own = summed(BLOCK);
+                assert!(own == summed(1000) && own == pool.install(|| summed(20 + rows / 10)));
+                let mut at = 0;
+                for j in 0..p {
+                    for i in j..p {
+                        let of = |r: usize, c: usize| a[r * p + c];
+                        assert_eq!(own[at], (0..rows).map(|r| i128::from(of(r, i) * of(r, j))).sum::<i128>());
+                        at += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// On every instruction set, of any length, with and without roots.
+    #[test]
+    fn products_are_those_of_whole_numbers() {
+        let mut random = Random::seed_from_u64(3);
+        for isa in Isa::available() {
+            for len in [1, 7, 8, 9, 64, 511] {
+                let mut draw = |size: f64| -> Vec<f64> {
+                    (0..len).map(|_| (2.0 * random.random::<f64>() - 1.0) * size).collect()
+                };
+                let (column, roots) = (draw(1.0), draw(1.0));
+                let with = [draw(ONE), draw(ONE)].map(|v| v.into_iter().map(nearest).collect::<Vec<_>>());
+                for roots in [&[][..], &roots] {
+                    let value = |i: usize| column[i] * ONE * roots.get(i).copied().unwrap_or(1.0);
+                    let sum = |of: &dyn Fn(usize) -> i128| (0..len).map(of).sum::<i128>() as f64;
+                    let found = sliced_products(isa, &column, ONE, roots, [&with[0], &with[1]]);
+                    for (with, found) in with.iter().zip(found) {
+                        let first = sum(&|i| split_high_low(value(i)).0 as i128 * with[i] as i128);
+                        let second = sum(&|i| split_high_low(value(i)).1 as i128 * with[i] as i128);
+                        assert_eq!(found, (first, second), "{} {len}", isa.name());
+                    }
+                    let mut rounded = column.clone();
+                    round(isa, &mut rounded, ONE, roots);
+                    assert!((0..len).all(|i| rounded[i] == nearest(value(i))));
+                    let product = product(isa, &rounded, &with[0]);
+                    assert_eq!(product, sum(&|i| rounded[i] as i128 * with[0][i] as i128));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slices_make_up_a_number() {
+        let mut random = Random::seed_from_u64(2);
+        for _ in 0..10_000 {
+            let v = (2.0 * random.random::<f64>() - 1.0) * ONE;
+            let (first, second) = split_high_low(v);
+            assert!(first.fract() == 0.0 && second.fract() == 0.0 && second.abs() <= ONE / 2.0);
+            assert!((v - first - second / ONE).abs() <= 0.5 / ONE);
+        }
+        assert_eq!((nearest(2.5), nearest(-3.5), nearest(-0.4)), (2.0, -4.0, 0.0));
+    }
+}

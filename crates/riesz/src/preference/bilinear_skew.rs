@@ -1,0 +1,440 @@
+//! Skew functions of two items in a context that are linear in features of each: with f and h of items and φ
+//! of contexts,
+//!
+//! ```text
+//! g(l, r, u) = Σ_c φ_c(u) [f_lᵀ V_c f_r + (h_l - h_r)ᵀ w_c],   V_c = -V_cᵀ,
+//! ```
+//!
+//! the w_c and upper triangles of the V_c standard normal beforehand. Then the covariance of two pairs is the
+//! [nested prior](super::PairKernel)'s, with `f_lᵀ f_r` for its generalised part, `h_lᵀ h_r` for all its
+//! utilities and `φ(u)ᵀ φ(u')` for its contexts. The posterior takes no matrix over duels here: Newton's
+//! method with conjugate gradients, whose products cost O(c (items q² + pairs q)) for q features of items and
+//! c of contexts.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::pair_kernel::Pair;
+use crate::control::check_cancelled;
+use crate::error::{Error, Result};
+use crate::fit::laplace::{Derivatives, LogisticLikelihood};
+use crate::linalg::{Matrix, Sparse, dot};
+use crate::random::{Random, RngExt, StandardNormal};
+use crate::simd::{Isa, LANES, Lanes, Simd, add_scaled, dispatch, fma};
+
+/// Newton steps allowed, and conjugate gradients in each.
+const MAX_NEWTON: usize = 60;
+const MAX_GRADIENTS: usize = 2000;
+/// What of a draw's right side is left: less than draws differ by.
+const DRAW_TOLERANCE: f64 = 1e-2;
+
+/// Of items and contexts.
+pub(super) struct SkewFeatures {
+    /// f, items × q; without columns where there is no generalised part.
+    pub items: Matrix,
+    /// h, items × p.
+    pub utilities: Matrix,
+    /// More of h, for utilities that each item has for itself: a column an item.
+    pub item_effects: Sparse,
+    /// φ, contexts × c; a 1 where all is in the same one.
+    pub contexts: Matrix,
+}
+
+/// Pairs of items by their rows, and by the rows of their contexts.
+#[derive(Debug, Clone)]
+pub(super) struct ComparedPairs {
+    pub pairs: Vec<Pair>,
+    pub contexts: Vec<usize>,
+}
+
+/// The weights of a skew function.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SkewWeights {
+    /// V, by feature of contexts, q × q each.
+    pub pairs: Vec<Matrix>,
+    /// w, p × c.
+    pub utilities: Matrix,
+    /// The rest of w, levels × c.
+    pub item_effects: Matrix,
+}
+
+impl SkewWeights {
+    pub fn zeros(q: usize, utilities: usize, levels: usize, contexts: usize) -> Self {
+        let of = |rows: usize| Matrix::zeros(rows, contexts);
+        Self {
+            pairs: vec![Matrix::zeros(q, q); contexts],
+            utilities: of(utilities),
+            item_effects: of(levels),
+        }
+    }
+
+    /// All numbers: how often each counts in inner products, and where they are.
+    fn parts(&self) -> impl Iterator<Item = (f64, &[f64])> {
+        let pairs = self.pairs.iter().map(|v| (0.5, v.data()));
+        pairs.chain([(1.0, self.utilities.data()), (1.0, self.item_effects.data())])
+    }
+
+    fn parts_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
+        let pairs = self.pairs.iter_mut().map(Matrix::data_mut);
+        pairs.chain([self.utilities.data_mut(), self.item_effects.data_mut()])
+    }
+
+    /// The inner product, in which each element of the V counts once.
+    pub fn dot(&self, other: &Self) -> f64 {
+        self.parts().zip(other.parts()).map(|((count, a), (_, b))| count * dot(a, b)).sum()
+    }
+
+    fn add(&mut self, times: f64, other: &Self) {
+        for (a, (_, b)) in self.parts_mut().zip(other.parts()) {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += times * b);
+        }
+    }
+
+    fn multiply(&mut self, by: &Self) {
+        for (a, (_, b)) in self.parts_mut().zip(by.parts()) {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a *= b);
+        }
+    }
+}
+
+dispatch! {
+    /// The inner product of features.
+    fn inner(a: &[f64], b: &[f64]) -> f64 = inner_body::<V>
+}
+
+#[inline(always)]
+fn inner_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let (mut even, mut odd) = (Lanes::ZERO, Lanes::ZERO);
+    for (t, (a, b)) in a.iter().zip(b).enumerate() {
+        let sum = if t % 2 == 0 { &mut even } else { &mut odd };
+        *sum = Lanes(*a).fma::<V>(Lanes(*b), *sum);
+    }
+    let tail = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| fma::<V>(*a, *b, sum));
+    even.add::<V>(odd).sum() + tail
+}
+
+impl SkewFeatures {
+    /// Weights of 0.
+    pub fn zeros(&self) -> SkewWeights {
+        let (q, p) = (self.items.cols(), self.utilities.cols());
+        SkewWeights::zeros(q, p, self.item_effects.rows(), self.contexts.cols())
+    }
+
+    /// `g` of pairs: skew to the bit.
+    pub fn log_odds(&self, weights: &SkewWeights, met: &ComparedPairs) -> Vec<f64> {
+        let isa = Isa::detect();
+        let mut scores = self.item_effects.transpose_times(&weights.item_effects);
+        if self.utilities.cols() > 0 {
+            let more = self.utilities.matmul(&weights.utilities);
+            scores.data_mut().iter_mut().zip(more.data()).for_each(|(s, m)| *s += m);
+        }
+        let ordered = |(l, r): Pair| if l <= r { (l, r, 1.0) } else { (r, l, -1.0) };
+        let each = || met.pairs.par_iter().zip(&met.contexts);
+        let apart = |(&pair, &context): (&Pair, &usize)| {
+            let (a, b, _) = ordered(pair);
+            let both = scores.row(a).iter().zip(scores.row(b)).zip(self.contexts.row(context));
+            both.map(|((a, b), phi)| phi * (a - b)).sum()
+        };
+        let mut all: Vec<f64> = each().map(apart).collect();
+        if self.items.cols() > 0 {
+            for (c, pairs) in weights.pairs.iter().enumerate() {
+                let turned = self.items.matmul(pairs);
+                all.par_iter_mut().zip(each()).for_each(|(sum, (&pair, &context))| {
+                    let ((a, b, _), phi) = (ordered(pair), self.contexts[(context, c)]);
+                    *sum += phi * inner(isa, turned.row(a), self.items.row(b));
+                });
+            }
+        }
+        all.par_iter_mut().zip(&met.pairs).for_each(|(g, &pair)| {
+            let (a, b, sign) = ordered(pair);
+            *g = if a == b { 0.0 } else { *g * sign };
+        });
+        all
+    }
+
+    /// The variance beforehand of g of a pair in a context, the inner product of its
+    /// [evaluation](Self::evaluation) with itself.
+    pub fn variance(&self, (l, r): Pair, context: usize) -> f64 {
+        let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
+        let generalised = dot(left, left) * dot(right, right) - dot(left, right).powi(2);
+        let apart = self.utilities.row(l).iter().zip(self.utilities.row(r)).map(|(a, b)| (a - b) * (a - b));
+        let mut own: BTreeMap<usize, f64> = self.item_effects.column(l).collect();
+        self.item_effects.column(r).for_each(|(k, h)| *own.entry(k).or_default() -= h);
+        let utilities = apart.sum::<f64>() + own.values().map(|h| h * h).sum::<f64>();
+        dot(phi, phi) * (generalised + utilities)
+    }
+
+    /// What gives g of a pair in a context as its inner product with the weights.
+    pub fn evaluation(&self, (l, r): Pair, context: usize) -> SkewWeights {
+        let mut out = self.zeros();
+        let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
+        for (pairs, phi) in out.pairs.iter_mut().zip(phi) {
+            for i in 0..left.len() {
+                for (j, v) in pairs.row_mut(i).iter_mut().enumerate() {
+                    *v = phi * (left[i] * right[j] - left[j] * right[i]);
+                }
+            }
+        }
+        for (item, sign) in [(l, 1.0), (r, -1.0)] {
+            let add = |sums: &mut [f64], h: f64| {
+                sums.iter_mut().zip(phi).for_each(|(v, phi)| *v += sign * h * phi);
+            };
+            self.utilities.row(item).iter().enumerate().for_each(|(k, h)| add(out.utilities.row_mut(k), *h));
+            self.item_effects.column(item).for_each(|(k, h)| add(out.item_effects.row_mut(k), h));
+        }
+        out
+    }
+}
+
+/// Duels between items with features.
+pub(super) struct SkewModel<'d> {
+    features: &'d SkewFeatures,
+    /// Of features of items, and of utilities.
+    transposed: [Matrix; 2],
+    met: &'d ComparedPairs,
+    /// Where the pairs of each item as the first one start.
+    starts: Vec<usize>,
+}
+
+/// The mode of the posterior of the weights.
+pub(super) struct WeightMode {
+    pub weights: SkewWeights,
+    /// By pair, the slope of the log likelihood.
+    pub alpha: Vec<f64>,
+    /// By pair, what the likelihood curves by.
+    pub curve: Vec<f64>,
+    pub log_likelihood: f64,
+    /// Newton steps, and products with the Hessian.
+    pub steps: usize,
+    pub products: usize,
+}
+
+impl<'d> SkewModel<'d> {
+    /// Of pairs in the order of their first items.
+    pub fn new(features: &'d SkewFeatures, met: &'d ComparedPairs) -> Self {
+        let items = features.items.rows();
+        let mut starts = vec![0; items + 1];
+        met.pairs.iter().for_each(|p| starts[p.0 + 1] += 1);
+        (0..items).for_each(|i| starts[i + 1] += starts[i]);
+        let transposed = [features.items.transpose(), features.utilities.transpose()];
+        Self { features, transposed, met, starts }
+    }
+
+    fn log_odds(&self, weights: &SkewWeights) -> Vec<f64> {
+        self.features.log_odds(weights, self.met)
+    }
+
+    /// `Σ_p by_p φ_c f_l f_rᵀ` less its transpose, and `Σ_p by_p φ_c (h_l - h_r)`: the adjoint of
+    /// [`log_odds`](Self::log_odds).
+    fn apply_transpose(&self, by_pair: &[f64]) -> SkewWeights {
+        let (f, phi, met) = (&self.features.items, &self.features.contexts, self.met);
+        let (q, contexts) = (f.cols(), phi.cols());
+        let isa = Isa::detect();
+        let mut out = self.features.zeros();
+        if q > 0 {
+            for (c, out) in out.pairs.iter_mut().enumerate() {
+                let mut sums = Matrix::zeros(f.rows(), q);
+                sums.data_mut().par_chunks_mut(q).enumerate().for_each(|(l, row)| {
+                    for p in self.starts[l]..self.starts[l + 1] {
+                        add_scaled(isa, row, by_pair[p] * phi[(met.contexts[p], c)], f.row(met.pairs[p].1));
+                    }
+                });
+                let all = self.transposed[0].matmul(&sums);
+                out.data_mut().par_chunks_mut(q).enumerate().for_each(|(i, row)| {
+                    row.iter_mut().enumerate().for_each(|(j, v)| *v = all[(i, j)] - all[(j, i)]);
+                });
+            }
+        }
+        let mut sums = Matrix::zeros(f.rows(), contexts);
+        for ((&(l, r), &context), v) in met.pairs.iter().zip(&met.contexts).zip(by_pair) {
+            for (item, sign) in [(l, 1.0), (r, -1.0)] {
+                sums.row_mut(item).iter_mut().zip(phi.row(context)).for_each(|(s, phi)| *s += sign * v * phi);
+            }
+        }
+        if self.features.utilities.cols() > 0 {
+            out.utilities = self.transposed[1].matmul(&sums);
+        }
+        out.item_effects = self.features.item_effects.matmul(&sums);
+        out
+    }
+
+    /// The mode, where so much of the slope at 0 is left.
+    ///
+    /// # Errors
+    /// [`Error::NotConverged`]; [`Error::Interrupted`].
+    pub fn mode(
+        &self,
+        likelihood: &LogisticLikelihood,
+        tolerance: f64,
+        stop: &AtomicBool,
+    ) -> Result<WeightMode> {
+        let n = self.met.pairs.len();
+        let mut weights = self.features.zeros();
+        let mut g = vec![0.0; n];
+        let mut value = likelihood.value(&g);
+        let mut objective = value;
+        let (mut first, mut left, mut products) = (None, f64::INFINITY, 0);
+        for steps in 0..MAX_NEWTON {
+            check_cancelled(stop)?;
+            let here: Vec<Derivatives> = (0..n).map(|i| likelihood.at(i, g[i])).collect();
+            let alpha: Vec<f64> = here.iter().map(|d| d.slope).collect();
+            let curve: Vec<f64> = here.iter().map(|d| d.curve).collect();
+            let target = self.apply_transpose(&alpha);
+            let mut slope = target.clone();
+            slope.add(-1.0, &weights);
+            let size = slope.dot(&slope).sqrt();
+            let whole = *first.get_or_insert(size.max(1e-300));
+            left = size / whole;
+            if left <= tolerance {
+                return Ok(WeightMode {
+                    weights: target,
+                    alpha,
+                    curve,
+                    log_likelihood: value,
+                    steps,
+                    products,
+                });
+            }
+            let (step, own) = self.solve(&curve, &slope, left.sqrt().min(0.1), stop)?;
+            products += own;
+            let step_g = self.log_odds(&step);
+            let (slant, bend, ahead) = (weights.dot(&weights), step.dot(&step), weights.dot(&step));
+            let mut t = 1.0;
+            loop {
+                let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(g, s)| g + t * s).collect();
+                let found = likelihood.value(&next_g);
+                let next = found - 0.5 * (slant + 2.0 * t * ahead + t * t * bend);
+                // Near the mode the objective changes by less than its rounding error.
+                if next >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
+                    weights.add(t, &step);
+                    (g, value, objective) = (next_g, found, next);
+                    break;
+                }
+                t *= 0.5;
+            }
+        }
+        Err(Error::NotConverged {
+            method: "Newton's method for preferences with landmarks",
+            iterations: MAX_NEWTON,
+            change: left,
+            remedy: "lower the kernel's scale",
+        })
+    }
+
+    /// Solves `(I + ΨᵀWΨ) x = b`, where Ψ makes log odds of weights, by conjugate gradients until so much of
+    /// b is left, and how many products that took.
+    ///
+    /// `bᵀx` is never more than the truth, and by no more than `relative² bᵀb` less: what is missing is the
+    /// error's square in the norm of the Hessian, whose eigenvalues are at least 1.
+    ///
+    /// # Errors
+    /// As [`mode`](Self::mode).
+    pub fn solve(
+        &self,
+        curve: &[f64],
+        b: &SkewWeights,
+        relative: f64,
+        stop: &AtomicBool,
+    ) -> Result<(SkewWeights, usize)> {
+        let inverse = self.preconditioner(curve);
+        let times = |v: &SkewWeights| {
+            let mut g = self.log_odds(v);
+            g.iter_mut().zip(curve).for_each(|(g, w)| *g *= w);
+            let mut out = self.apply_transpose(&g);
+            out.add(1.0, v);
+            out
+        };
+        let scaled = |r: &SkewWeights| {
+            let mut z = r.clone();
+            z.multiply(&inverse);
+            z
+        };
+        let (mut x, mut r) = (self.features.zeros(), b.clone());
+        let target = relative * relative * b.dot(b);
+        let mut z = scaled(&r);
+        let mut direction = z.clone();
+        let mut size = r.dot(&z);
+        for step in 0..MAX_GRADIENTS {
+            if r.dot(&r) <= target {
+                return Ok((x, step));
+            }
+            check_cancelled(stop)?;
+            let image = times(&direction);
+            let t = size / direction.dot(&image);
+            x.add(t, &direction);
+            r.add(-t, &image);
+            z = scaled(&r);
+            let next = r.dot(&z);
+            let keep = next / size;
+            std::mem::swap(&mut direction, &mut z);
+            direction.add(keep, &z);
+            size = next;
+        }
+        Err(Error::NotConverged {
+            method: "the method of conjugate gradients for preferences with landmarks",
+            iterations: MAX_GRADIENTS,
+            change: (r.dot(&r) / b.dot(b)).sqrt(),
+            remedy: "lower the kernel's scale, or take fewer landmarks",
+        })
+    }
+
+    /// The inverse of the Hessian's diagonal, as if contexts were drawn whatever the pairs are, and for the V
+    /// as if the two items of pairs were, whose features have no second moments with one another.
+    fn preconditioner(&self, curve: &[f64]) -> SkewWeights {
+        let SkewFeatures { items, utilities, item_effects: levels, contexts } = self.features;
+        let mut out = self.features.zeros();
+        let (mut moments, mut around) = (vec![0.0; items.cols()], vec![0.0; contexts.cols()]);
+        let (mut apart, mut own) = (vec![0.0; utilities.cols()], vec![0.0; levels.rows()]);
+        let mut total = 0.0;
+        for ((&(l, r), &context), w) in self.met.pairs.iter().zip(&self.met.contexts).zip(curve) {
+            total += w;
+            around.iter_mut().zip(contexts.row(context)).for_each(|(a, phi)| *a += w * phi * phi);
+            for ((m, l), r) in moments.iter_mut().zip(items.row(l)).zip(items.row(r)) {
+                *m += 0.5 * w * (l * l + r * r);
+            }
+            for ((a, l), r) in apart.iter_mut().zip(utilities.row(l)).zip(utilities.row(r)) {
+                *a += w * (l - r) * (l - r);
+            }
+            levels.column(l).chain(levels.column(r)).for_each(|(k, h)| own[k] += w * h * h);
+        }
+        let total = f64::max(total, 1e-300);
+        around.iter_mut().for_each(|a| *a /= total);
+        for ((c, pairs), around) in out.pairs.iter_mut().enumerate().zip(&around) {
+            let inverse = |of: f64| 1.0 / (1.0 + around * of);
+            for (i, own) in moments.iter().enumerate() {
+                let row = pairs.row_mut(i).iter_mut().zip(&moments);
+                row.for_each(|(out, m)| *out = inverse(2.0 / total * (own * m)));
+            }
+            apart.iter().enumerate().for_each(|(k, a)| out.utilities[(k, c)] = inverse(*a));
+            own.iter().enumerate().for_each(|(k, a)| out.item_effects[(k, c)] = inverse(*a));
+        }
+        out
+    }
+
+    /// A draw from the posterior, less its mean: `H⁻¹(Ψᵀ W^½ ε + ε₀)`, whose covariance is H⁻¹.
+    ///
+    /// # Errors
+    /// As [`mode`](Self::mode).
+    pub fn posterior_draw(
+        &self,
+        curve: &[f64],
+        random: &mut Random,
+        stop: &AtomicBool,
+    ) -> Result<SkewWeights> {
+        let mut normal = || random.sample::<f64, _>(StandardNormal);
+        let noise: Vec<f64> = curve.iter().map(|w| w.sqrt() * normal()).collect();
+        let mut b = self.apply_transpose(&noise);
+        for pairs in &mut b.pairs {
+            for (i, j) in (0..pairs.rows()).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                let v = normal();
+                pairs[(i, j)] -= v;
+                pairs[(j, i)] += v;
+            }
+        }
+        b.utilities.data_mut().iter_mut().chain(b.item_effects.data_mut()).for_each(|u| *u += normal());
+        Ok(self.solve(curve, &b, DRAW_TOLERANCE, stop)?.0)
+    }
+}

@@ -1,0 +1,156 @@
+//! Indices of who met whom and who won, without any model: SpecR and the clustering of the comparison graph.
+//!
+//! Both were read as measures of whether there is a ranking. They measure for the most part who met whom: a
+//! perfect ranking and mere coins have nearly the same values on the same graph. So they are never given
+//! without these two.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::duels::Duels;
+use crate::control::check_cancelled;
+use crate::error::{Error, Result};
+use crate::linalg::{Matrix, eigenvalues};
+use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal, hash};
+
+/// What an index is on the same comparison graph if outcomes are made up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reference {
+    /// The mean over draws.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub sd: f64,
+}
+
+/// SpecR and what it would be by the graph alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpecR {
+    /// The index of the duels, at most 1, which a complete and perfect ranking has.
+    pub value: f64,
+    /// Of a perfect ranking in random order, on the same graph.
+    pub ranking: Reference,
+    /// Of a fair coin a duel, on the same graph.
+    pub coins: Reference,
+    /// The average clustering of the graph, which does not depend on outcomes at all.
+    pub average_clustering: f64,
+    /// How many rankings and coins were drawn.
+    pub draws: usize,
+}
+
+impl SpecR {
+    /// Of duels, with references from so many seeded draws. Cost of eigenvalues, some 10 N³ for N items, for
+    /// each of 2 draws + 1.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for fewer than 2 draws; [`Error::Interrupted`].
+    pub fn of(duels: &Duels, draws: usize, seed: u64, stop: &AtomicBool) -> Result<Self> {
+        if draws < 2 {
+            return Err(Error::parameter("draws", draws, "a standard deviation takes 2 draws or more"));
+        }
+        let value = spec_r(&win_shares(duels, duels.outcome()))?;
+        let reference = |coins: bool| {
+            let draw = |t: usize| {
+                check_cancelled(stop)?;
+                let mut random = Random::seed_from_u64(hash([seed, u64::from(coins), t as u64]));
+                let outcome = if coins {
+                    coin_flip_outcomes(duels, &mut random)
+                } else {
+                    random_ranking_outcomes(duels, &mut random)
+                };
+                spec_r(&win_shares(duels, &outcome))
+            };
+            let all = (0..draws).into_par_iter().map(draw).collect::<Result<Vec<f64>>>()?;
+            let mean = all.iter().sum::<f64>() / draws as f64;
+            let squares: f64 = all.iter().map(|v| (v - mean).powi(2)).sum();
+            Ok(Reference { mean, sd: (squares / (draws - 1) as f64).sqrt() })
+        };
+        let average_clustering = average_clustering(duels);
+        Ok(Self { value, ranking: reference(false)?, coins: reference(true)?, average_clustering, draws })
+    }
+}
+
+/// Entry (l, r) is the share of the duels of this pair that l won; 0 where they did not meet.
+fn win_shares(duels: &Duels, outcome: &[f64]) -> Matrix {
+    let mut out = Matrix::zeros(duels.items(), duels.items());
+    for (&(l, r), &won) in duels.pairs().iter().zip(outcome) {
+        (out[(l, r)], out[(r, l)]) = (won, 1.0 - won);
+    }
+    out
+}
+
+/// The pairs' outcomes if a random order decided.
+fn random_ranking_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
+    let mut place: Vec<usize> = (0..duels.items()).collect();
+    place.shuffle(random);
+    duels.pairs().iter().map(|&(l, r)| f64::from(u8::from(place[l] < place[r]))).collect()
+}
+
+/// More coins than this are not thrown one by one.
+const MAX_COINS: f64 = 4096.0;
+
+/// The pairs' outcomes if a coin decided each duel: as many as their weight says, at least one.
+fn coin_flip_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
+    let pair = |&weight: &f64| {
+        let count = weight.round().max(1.0);
+        if count > MAX_COINS {
+            // The normal distribution that so many coins are near to.
+            let z: f64 = random.sample(StandardNormal);
+            return (0.5 + 0.5 * z / count.sqrt()).clamp(0.0, 1.0);
+        }
+        let count = count as u64;
+        let won = (0..count).filter(|_| random.random::<bool>()).count();
+        won as f64 / count as f64
+    };
+    duels.weight().iter().map(pair).collect()
+}
+
+/// `1 - [H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})] / 2(N-1)`, with H the Hausdorff distance, deg⁺ the row sums
+/// of A and `L = diag(deg⁺) - A`, of a matrix A of shares of wins (Cameron, Langville and Smith 2020). Cost
+/// some 10 N³.
+///
+/// # Errors
+/// As [`eigenvalues`].
+pub fn spec_r(wins: &Matrix) -> Result<f64> {
+    let n = wins.rows();
+    let degrees: Vec<f64> = (0..n).map(|i| wins.row(i).iter().sum()).collect();
+    let mut laplacian = wins.clone();
+    laplacian.data_mut().iter_mut().for_each(|v| *v = -*v);
+    laplacian.add_diagonal(|i| degrees[i]);
+    let steps: Vec<(f64, f64)> = (0..n).map(|i| (i as f64, 0.0)).collect();
+    let degrees: Vec<(f64, f64)> = degrees.into_iter().map(|d| (d, 0.0)).collect();
+    let off = hausdorff(&eigenvalues(&laplacian)?, &steps) + hausdorff(&degrees, &steps);
+    Ok(1.0 - off / (2.0 * (n as f64 - 1.0)))
+}
+
+/// The Hausdorff distance of two sets of complex numbers: the farthest that anyone of either is from the
+/// other set.
+fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
+    let farthest = |from: &[(f64, f64)], to: &[(f64, f64)]| {
+        let nearest =
+            |p: &(f64, f64)| to.iter().map(|q| (p.0 - q.0).hypot(p.1 - q.1)).fold(f64::INFINITY, f64::min);
+        from.iter().map(nearest).fold(0.0, f64::max)
+    };
+    farthest(a, b).max(farthest(b, a))
+}
+
+/// The average over items of how many pairs of those whom it met have met each other (Watts and Strogatz
+/// 1998); 0 for an item that met fewer than two. Cost O(Σ degree²).
+pub fn average_clustering(duels: &Duels) -> f64 {
+    let n = duels.items();
+    let mut met = vec![Vec::new(); n];
+    for &(l, r) in duels.pairs() {
+        met[l].push(r);
+        met[r].push(l);
+    }
+    met.iter_mut().for_each(|own| own.sort_unstable());
+    let of = |own: &Vec<usize>| {
+        let k = own.len();
+        if k < 2 {
+            return 0.0;
+        }
+        let among = |a: usize| own[a + 1..].iter().filter(|c| met[own[a]].binary_search(c).is_ok()).count();
+        2.0 * (0..k).map(among).sum::<usize>() as f64 / (k * (k - 1)) as f64
+    };
+    met.iter().map(of).sum::<f64>() / n as f64
+}

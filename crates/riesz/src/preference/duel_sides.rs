@@ -1,0 +1,156 @@
+//! What an item is in a duel besides its own columns: at home or not, and itself, whatever its columns say.
+//! Both are further columns of the item, so that a model of duels needs to know of neither: each item that
+//! was at home and away is two rows of the table that it is fitted to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, Result};
+use crate::kernel::{Categorical, Kernel, Linear};
+use crate::table::{Column, ColumnKind, Table, UNKNOWN_LEVEL};
+
+/// The share of a further utility that tuning starts from, in squared log odds.
+const START_SHARE: f64 = 2.25;
+
+/// The column that is 1 for the item at home.
+pub const HOME: &str = "home";
+/// The column of the item's name.
+pub const ID: &str = "id";
+/// What the item on the right is called if it is none of those that a model was fitted to; the left one is
+/// [`UNKNOWN_LEVEL`]. They are different items.
+pub const UNSEEN_RIGHT: &str = "(unseen, right)";
+
+/// The side that is at home in a duel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HomeSide {
+    /// The left one.
+    Left,
+    /// The right one.
+    Right,
+    /// Neither.
+    Nobody,
+}
+
+/// Duels between rows of a table that says what items are in them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DuelEntries {
+    /// The items' columns, [`HOME`] and [`ID`]; a row for each way in which an item takes part.
+    pub table: Table,
+    /// The rows on the left, one a duel.
+    pub left: Vec<usize>,
+    /// The rows on the right.
+    pub right: Vec<usize>,
+    /// The kernel of their utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at home,
+    /// and ability that the items' columns do not tell (random effects, as of Bradley and Terry's model).
+    /// `None` if neither is asked for.
+    pub alone: Option<Kernel>,
+}
+
+/// Rows for duels in which somebody is at `home`, or whose items have `names` of their own (one an item);
+/// neither leaves the items as they are.
+///
+/// # Errors
+/// [`Error::Shape`]; [`Error::Parameter`] for an item that is not there or that meets itself, for a name that
+/// two items have, and if the duels do not tell the advantage of being at home: there is none with a home, or
+/// all of them ended alike for the side at home; those of a table whose columns have names that become one.
+pub fn prepare_entries(
+    items: &Table,
+    (left, right): (&[usize], &[usize]),
+    outcome: &[f64],
+    home: Option<&[HomeSide]>,
+    names: Option<&[String]>,
+) -> Result<DuelEntries> {
+    let lengths = [("right", left.len(), right.len(), "one a duel")]
+        .into_iter()
+        .chain(home.map(|h| ("home", left.len(), h.len(), "one a duel")))
+        .chain(names.map(|n| ("the list of names", items.rows(), n.len(), "one an item")));
+    for (what, expected, found, why) in lengths {
+        if found != expected {
+            return Err(Error::Shape {
+                what: what.into(),
+                unit: "entries",
+                expected,
+                found,
+                why: why.into(),
+            });
+        }
+    }
+    for (i, (l, r)) in left.iter().zip(right).enumerate() {
+        let allowed = match l.max(r) {
+            last if *last >= items.rows() => format!("there are {} items, from 0", items.rows()),
+            _ if l == r => "an item that meets itself tells nothing: leave the duel out".into(),
+            _ => continue,
+        };
+        return Err(Error::parameter(format!("item of duel {}", i + 1), l.max(r), allowed));
+    }
+    if let Some(home) = home {
+        home_is_informative(home, outcome)?;
+    }
+    let mut seen = BTreeSet::from([UNKNOWN_LEVEL, UNSEEN_RIGHT]);
+    if let Some(twice) = names.and_then(|names| names.iter().find(|name| !seen.insert(name))) {
+        let allowed =
+            format!("each item has a name of its own, other than {UNKNOWN_LEVEL} and {UNSEEN_RIGHT}");
+        return Err(Error::parameter("name of an item", twice, allowed));
+    }
+    let side = |i: usize, side: HomeSide| home.is_some_and(|home| home[i] == side);
+    let sides =
+        (0..left.len()).map(|i| [(left[i], side(i, HomeSide::Left)), (right[i], side(i, HomeSide::Right))]);
+    let sides: Vec<[(usize, bool); 2]> = sides.collect();
+    if home.is_none() && names.is_none() {
+        let (left, right) = (left.to_vec(), right.to_vec());
+        return Ok(DuelEntries { table: items.clone(), left, right, alone: None });
+    }
+    let mut rows: BTreeMap<(usize, bool), usize> = sides.iter().flatten().map(|key| (*key, 0)).collect();
+    rows.values_mut().enumerate().for_each(|(place, row)| *row = place);
+    let numbers: Vec<usize> = rows.keys().map(|(item, _)| *item).collect();
+    let own = items.select_rows(&numbers);
+    let mut columns = items.columns().to_vec();
+    let mut values = own.column_major().to_vec();
+    let mut alone: Vec<Kernel> = Vec::new();
+    if home.is_some() {
+        let at = columns.len();
+        let linear = Linear { columns: vec![at], center: vec![0.0], scale: vec![1.0] };
+        alone.push(START_SHARE * Kernel::from(linear));
+        columns.push(Column::numeric(HOME));
+        values.extend(rows.keys().map(|(_, home)| f64::from(u8::from(*home))));
+    }
+    if let Some(names) = names {
+        let at = columns.len();
+        alone.push(START_SHARE * Kernel::from(Categorical { columns: [at], similarity: 0.0 }));
+        let mut levels = names.to_vec();
+        levels.extend([UNKNOWN_LEVEL, UNSEEN_RIGHT].map(String::from));
+        columns.push(Column { name: ID.into(), kind: ColumnKind::Categorical { levels } });
+        values.extend(numbers.iter().map(|&item| item as f64));
+    }
+    let place = |(item, home): (usize, bool)| rows[&(item, home)];
+    Ok(DuelEntries {
+        table: Table::from_column_major(columns, numbers.len(), values)?,
+        left: sides.iter().map(|own| place(own[0])).collect(),
+        right: sides.iter().map(|own| place(own[1])).collect(),
+        alone: alone.into_iter().reduce(|a, b| a + b),
+    })
+}
+
+/// Whether duels tell how much being at home is worth.
+fn home_is_informative(home: &[HomeSide], outcome: &[f64]) -> Result<()> {
+    let won = |(home, won): (&HomeSide, &f64)| match home {
+        HomeSide::Left => Some(*won),
+        HomeSide::Right => Some(1.0 - won),
+        HomeSide::Nobody => None,
+    };
+    let at_home: Vec<f64> = home.iter().zip(outcome).filter_map(won).collect();
+    let all = |end: f64| at_home.iter().all(|won| *won == end);
+    let (value, allowed) = match at_home.len() {
+        0 => (
+            "nobody in all duels".to_string(),
+            "an advantage of being at home takes duels with a home: leave it out",
+        ),
+        n if all(1.0) || all(0.0) => {
+            let end = if all(1.0) { "won" } else { "lost" };
+            let allowed =
+                "how large its advantage is cannot be told from duels that all end alike: leave it out";
+            (format!("a side that {end} all {n} duels"), allowed)
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::parameter(HOME, value, allowed))
+}

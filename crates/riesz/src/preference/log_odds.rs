@@ -1,0 +1,131 @@
+//! What a model of duels says of who wins, and how sure that is.
+
+use super::left_right_columns::LeftRightColumns;
+use super::pref_shap::superiority_over_field;
+use crate::attribution::std_error::NORMAL;
+use crate::error::Result;
+use crate::explanation::{Duel, WinProbability};
+use crate::kernel_model::{KernelExpansion, Link, logistic};
+use crate::linalg::{Matrix, Sparse};
+use crate::posterior::{Posterior, PosteriorCovariance};
+use crate::prediction::{AggregatePrediction, Prediction, reaching};
+use crate::table::Table;
+
+/// How far the left item of each duel is ahead, and how probable it is that it wins. One number a duel.
+///
+/// The model's output g is the left item's advantage. Without a margin of ties it is the log odds that the
+/// left item wins. With a margin δ (Rao and Kupper 1967) `P(left wins) = σ(g - δ)` and `P(right wins) = σ(-g
+/// - δ)`, so that the log odds of a win are `g - δ`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DuelLogOdds {
+    /// The posterior means of g.
+    pub mean: Vec<f64>,
+    /// The posterior standard deviations of g; `None` without a posterior.
+    pub sd: Option<Vec<f64>>,
+    /// The probabilities that the left item wins, averaged over the posterior.
+    pub probability: Option<Vec<f64>>,
+    /// The probabilities of a tie, averaged over the posterior; `None` where the model has no margin of ties.
+    pub tie: Option<Vec<f64>>,
+    /// The margin of ties δ; 0 without one.
+    pub margin: f64,
+}
+
+impl DuelLogOdds {
+    /// Of duels as wide rows. Cost O(n²) a duel for n pairs that met, where there is a posterior.
+    ///
+    /// # Errors
+    /// As [`Prediction::of`]; [`Error::Parameter`](crate::Error::Parameter) for a model that is none of
+    /// duels.
+    pub fn of(
+        model: &KernelExpansion,
+        covariance: Option<&PosteriorCovariance>,
+        rows: &Table,
+    ) -> Result<Self> {
+        let sides = LeftRightColumns::of(model.columns())?;
+        let rows = rows.align_to(model.columns())?;
+        let found = Prediction::of(model, covariance, &rows)?;
+        let posterior = covariance.map(|own| Posterior::new(model, own)).transpose()?;
+        let sd = posterior.map(|own| own.sd(&rows)).transpose()?;
+        // Of two alike nothing is unknown, and rounding means nothing.
+        let alike =
+            |i: usize| sides.left.iter().zip(&sides.right).all(|(l, r)| rows.get(i, *l) == rows.get(i, *r));
+        let settled = |all: &Matrix| -> Vec<f64> {
+            (0..rows.rows()).map(|i| if alike(i) { 0.0 } else { all[(i, 0)] }).collect()
+        };
+        Ok(Self {
+            mean: settled(&found.outputs),
+            sd: sd.as_ref().map(settled),
+            ..Self::of_classes(model, found.probabilities.as_ref())
+        })
+    }
+
+    /// Of weighted sums of the log odds of duels: those of bags, with what
+    /// [`Bags::duels`](super::ItemBags::duels) makes. Means alone without a posterior.
+    ///
+    /// # Errors
+    /// As [`AggregatePrediction::of`].
+    pub fn of_sums(
+        model: &KernelExpansion,
+        covariance: Option<&PosteriorCovariance>,
+        rows: &Table,
+        weights: &Sparse,
+    ) -> Result<Self> {
+        let Some(covariance) = covariance else {
+            let mean = weights.transpose_times(&model.predict(rows)?);
+            return Ok(Self { mean: mean.column(0), ..Self::of_classes(model, None) });
+        };
+        let found = AggregatePrediction::of(model, covariance, rows, weights)?;
+        Ok(Self {
+            mean: found.outputs.column(0),
+            sd: Some(found.variance.column(0).into_iter().map(f64::sqrt).collect()),
+            ..Self::of_classes(model, found.probabilities.as_ref())
+        })
+    }
+
+    /// The probabilities of the classes right, left, and with a margin of ties a tie, without the advantages.
+    fn of_classes(model: &KernelExpansion, probabilities: Option<&Matrix>) -> Self {
+        let margin = match model.link {
+            Link::LatentRaoKupper { margin } => margin,
+            _ => 0.0,
+        };
+        Self {
+            mean: Vec::new(),
+            sd: None,
+            probability: probabilities.map(|all| all.column(1)),
+            tie: probabilities.filter(|all| all.cols() > 2).map(|all| all.column(2)),
+            margin,
+        }
+    }
+
+    /// The posterior mean of the log odds that the left item of duel i wins: its advantage less the margin of
+    /// ties.
+    pub fn log_odds(&self, i: usize) -> f64 {
+        self.mean[i] - self.margin
+    }
+
+    /// Who wins duel i; `None` without a posterior.
+    pub fn win_probability(&self, i: usize) -> Option<WinProbability> {
+        let (mean, sd, probability) = (self.mean[i], self.sd.as_ref()?[i], self.probability.as_ref()?[i]);
+        let ends = [-NORMAL, NORMAL].map(|z| logistic(self.log_odds(i) + z * sd));
+        Some(WinProbability {
+            probability,
+            interval: reaching(ends, probability),
+            tie: self.tie.as_ref().map(|tie| tie[i]),
+            superiority: superiority_over_field(mean, sd),
+        })
+    }
+
+    /// The duels by name.
+    ///
+    /// # Panics
+    /// Unless there are as many names on either side as duels.
+    pub fn duels(&self, left: &[String], right: &[String]) -> Vec<Duel> {
+        assert!(left.len() == self.mean.len() && right.len() == self.mean.len(), "one name a duel");
+        let duel = |(i, (left, right)): (usize, (&String, &String))| Duel {
+            left: left.clone(),
+            right: right.clone(),
+            win_probability: self.win_probability(i),
+        };
+        left.iter().zip(right).enumerate().map(duel).collect()
+    }
+}

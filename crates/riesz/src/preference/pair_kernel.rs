@@ -1,0 +1,335 @@
+//! What is believed beforehand of duels: the covariance of the log odds of two pairs of items, made of a
+//! kernel of items.
+//!
+//! With `k` between items, `g(l, r)` the log odds that l beats r, and pairs `p = (l, r)` and `p' = (l', r')`,
+//!
+//! ```text
+//! cov(g(p), g(p')) = utility [k(l,l') + k(r,r') - k(l,r') - k(r,l')] + generalised [k(l,l') k(r,r') - k(l,r') k(r,l')]
+//! ```
+//!
+//! The first part is that of a difference of utilities, `g = f(l) - f(r)` (preferential Gaussian processes,
+//! Chu and Ghahramani 2005), with which there is a ranking; the second that of any skew function of two
+//! items, rock, paper and scissors included (the generalised kernel of Chau, Gonzalez and Sejdinovic 2022).
+//! Their sum is the generalised kernel of `c + k`, so one family holds both. To the first part belong further
+//! utilities with kernels of their own: ability that is not in an item's covariates, the advantage of the
+//! side at home. Where duels have contexts, all is multiplied by a kernel between contexts.
+//!
+//! Each part is the skew half of a product kernel over *wide* rows, the left item's columns, then the right
+//! one's, then the contexts': `(u (k_left + k_right) + c k_left k_right) k_contexts`, of which a model of
+//! duels is therefore an [`Expansion`](crate::Expansion).
+
+use rayon::prelude::*;
+
+use super::duels::{Contexts, Duels};
+use crate::error::{Error, Result};
+use crate::explanation::Fact;
+use crate::kernel::{Kernel, Term};
+use crate::kernel_model::{KernelExpansion, Link};
+use crate::linalg::Matrix;
+use crate::table::{Column, Table};
+
+/// The prior of duels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairKernel {
+    /// Between items.
+    pub items: Kernel,
+    /// The share of a utility, ≥ 0, in squared log odds.
+    pub utility_variance: f64,
+    /// The share of what may be cyclic, ≥ 0, in squared log odds.
+    pub generalised_variance: f64,
+    /// Between items, of further utilities; the scales of its terms are their shares.
+    pub extra_utility_kernel: Option<Kernel>,
+    /// Between contexts, where there are some.
+    pub contexts: Option<ContextKernel>,
+}
+
+/// The covariance of the log odds of the same pair in two contexts u and u', relative to that in one:
+/// `shared + (1 - shared) k(u, u')`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextKernel {
+    /// Between contexts.
+    pub kernel: Kernel,
+    /// The share of what is the same in all contexts, from 0 to 1.
+    pub shared: f64,
+}
+
+/// A pair of items by their numbers, left and right.
+pub type Pair = (usize, usize);
+
+/// The matrices that a covariance of duels is made of.
+pub(super) struct ItemGrams {
+    /// Between what meets: items, or bags of them.
+    pub items: Matrix,
+    pub extra_utility_kernel: Option<Matrix>,
+    /// Between the different contexts.
+    pub contexts: Option<Matrix>,
+}
+
+/// How something changes with these matrices, and with the numbers of a prior.
+pub(super) struct PairKernelGradient {
+    pub grams: ItemGrams,
+    pub utility_variance: f64,
+    pub generalised_variance: f64,
+    pub shared: f64,
+}
+
+/// The entries of a matrix between items that belong to two pairs.
+#[derive(Clone, Copy)]
+struct ItemQuad {
+    ll: f64,
+    rr: f64,
+    lr: f64,
+    rl: f64,
+}
+
+impl ItemQuad {
+    fn of(k: &Matrix, (l, r): Pair, (a, b): Pair) -> Self {
+        let (left, right) = (k.row(l), k.row(r));
+        Self { ll: left[a], rr: right[b], lr: left[b], rl: right[a] }
+    }
+
+    fn utility_variance(self) -> f64 {
+        (self.ll + self.rr) - (self.lr + self.rl)
+    }
+
+    fn generalised_variance(self) -> f64 {
+        self.ll * self.rr - self.lr * self.rl
+    }
+}
+
+impl PairKernel {
+    /// Without further utilities and contexts.
+    pub fn new(items: Kernel, utility: f64, generalised: f64) -> Self {
+        Self {
+            items,
+            utility_variance: utility,
+            generalised_variance: generalised,
+            extra_utility_kernel: None,
+            contexts: None,
+        }
+    }
+
+    /// Checks it against the columns of items and of contexts.
+    pub(super) fn check(&self, width: usize, duels: &Duels) -> Result<()> {
+        self.items.validate(width)?;
+        self.extra_utility_kernel.iter().try_for_each(|k| k.validate(width))?;
+        let shares = [("utility", self.utility_variance), ("generalised", self.generalised_variance)];
+        if let Some((name, bad)) = shares.iter().find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
+            return Err(Error::parameter(*name, bad, "shares are finite and not negative"));
+        }
+        if self.utility_variance + self.generalised_variance == 0.0 && self.extra_utility_kernel.is_none() {
+            let allowed = "with generalised = 0 too nothing can be learnt: one is positive";
+            return Err(Error::parameter("utility", 0, allowed));
+        }
+        match (&self.contexts, duels.contexts()) {
+            (Some(own), Some(contexts)) => {
+                own.kernel.validate(contexts.table.width())?;
+                let fits = (0.0..=1.0).contains(&own.shared);
+                let bad = || {
+                    Error::parameter("shared", own.shared, "what contexts share is from 0 to 1 of the prior")
+                };
+                if fits { Ok(()) } else { Err(bad()) }
+            }
+            (None, None) => Ok(()),
+            (Some(_), None) => {
+                let allowed = "the prior has a kernel of contexts: give the duels their contexts";
+                Err(Error::parameter("contexts", "none", allowed))
+            }
+            (None, Some(_)) => {
+                let allowed = "these duels have contexts: give the prior a kernel of them, or the duels none";
+                Err(Error::parameter("kernel of contexts", "none", allowed))
+            }
+        }
+    }
+
+    /// What the covariance of two pairs is but for their contexts.
+    fn pair_covariance(&self, grams: &ItemGrams, p: Pair, q: Pair) -> f64 {
+        let four = ItemQuad::of(&grams.items, p, q);
+        let alone =
+            grams.extra_utility_kernel.as_ref().map_or(0.0, |k| ItemQuad::of(k, p, q).utility_variance());
+        self.utility_variance * four.utility_variance()
+            + self.generalised_variance * four.generalised_variance()
+            + alone
+    }
+
+    /// The covariance of the pairs that met. Cost O(pairs²).
+    pub(super) fn gram(&self, grams: &ItemGrams, duels: &Duels) -> Matrix {
+        let (pairs, n) = (duels.pairs(), duels.pairs().len());
+        let places = self.contexts.as_ref().zip(grams.contexts.as_ref()).zip(duels.contexts());
+        let mut out = Matrix::zeros(n, n);
+        out.data_mut().par_chunks_mut(n.max(1)).enumerate().for_each(|(i, row)| {
+            row.iter_mut().zip(pairs).for_each(|(out, q)| *out = self.pair_covariance(grams, pairs[i], *q));
+            if let Some(((ContextKernel { shared, .. }, k), Contexts { rows, .. })) = &places {
+                let own = k.row(rows[i]);
+                row.iter_mut().zip(rows).for_each(|(out, j)| *out *= shared + (1.0 - shared) * own[*j]);
+            }
+        });
+        out
+    }
+
+    /// Of a function of [`gram`](Self::gram) with these slopes, a symmetric matrix over pairs: its slopes by
+    /// everything. Cost O(pairs²).
+    pub(super) fn gradient(&self, grams: &ItemGrams, duels: &Duels, slopes: &Matrix) -> PairKernelGradient {
+        let pairs = duels.pairs();
+        let zeros = |like: &Matrix| Matrix::zeros(like.rows(), like.cols());
+        let mut out = PairKernelGradient {
+            grams: ItemGrams {
+                items: zeros(&grams.items),
+                extra_utility_kernel: grams.extra_utility_kernel.as_ref().map(zeros),
+                contexts: grams.contexts.as_ref().map(zeros),
+            },
+            utility_variance: 0.0,
+            generalised_variance: 0.0,
+            shared: 0.0,
+        };
+        let add = |out: &mut Matrix, (l, r): Pair, (a, b): Pair, four: ItemQuad| {
+            out[(l, a)] += four.ll;
+            out[(r, b)] += four.rr;
+            out[(l, b)] += four.lr;
+            out[(r, a)] += four.rl;
+        };
+        let both = |by: f64| ItemQuad { ll: by, rr: by, lr: -by, rl: -by };
+        for (i, &p) in pairs.iter().enumerate() {
+            for (j, (slope, &q)) in slopes.row(i).iter().zip(pairs).enumerate() {
+                let mut slope = *slope;
+                if let (Some(own), Some(k), Some(contexts)) =
+                    (&self.contexts, &grams.contexts, duels.contexts())
+                {
+                    let at = (contexts.rows[i], contexts.rows[j]);
+                    let by = slope * self.pair_covariance(grams, p, q);
+                    out.shared += by * (1.0 - k[at]);
+                    if let Some(out) = &mut out.grams.contexts {
+                        out[at] += by * (1.0 - own.shared);
+                    }
+                    slope *= own.shared + (1.0 - own.shared) * k[at];
+                }
+                let four = ItemQuad::of(&grams.items, p, q);
+                out.utility_variance += slope * four.utility_variance();
+                out.generalised_variance += slope * four.generalised_variance();
+                let (u, c) = (slope * self.utility_variance, slope * self.generalised_variance);
+                let by = ItemQuad {
+                    ll: u + c * four.rr,
+                    rr: u + c * four.ll,
+                    lr: -(u + c * four.rl),
+                    rl: -(u + c * four.lr),
+                };
+                add(&mut out.grams.items, p, q, by);
+                if let Some(out) = &mut out.grams.extra_utility_kernel {
+                    add(out, p, q, both(slope));
+                }
+            }
+        }
+        out
+    }
+
+    /// The product kernel over wide rows, of items with so many columns.
+    pub fn wide_row_kernel(&self, width: usize) -> Kernel {
+        let right = self.items.shift_columns(width);
+        let scaled = |scale: f64, kernel: Kernel| -> Vec<Term> {
+            if scale > 0.0 { (scale * kernel).terms } else { Vec::new() }
+        };
+        let mut terms = scaled(self.utility_variance, self.items.clone());
+        terms.extend(scaled(self.utility_variance, right.clone()));
+        if let Some(alone) = &self.extra_utility_kernel {
+            terms.extend(alone.terms.iter().cloned().chain(alone.shift_columns(width).terms));
+        }
+        terms.extend(scaled(self.generalised_variance, self.items.clone() * right));
+        match &self.contexts {
+            Some(contexts) => Kernel { terms } * contexts.with_shared_part().shift_columns(2 * width),
+            None => Kernel { terms },
+        }
+    }
+}
+
+impl ContextKernel {
+    /// With what is shared.
+    pub(super) fn with_shared_part(&self) -> Kernel {
+        let scaled =
+            |scale: f64, kernel: Kernel| if scale > 0.0 { (scale * kernel).terms } else { Vec::new() };
+        let shared = scaled(self.shared, Kernel::constant(1.0));
+        Kernel { terms: [shared, scaled(1.0 - self.shared, self.kernel.clone())].concat() }
+    }
+}
+
+/// The columns of wide rows: those of the left item, then those of the right one.
+pub fn wide_columns(columns: &[Column]) -> Vec<Column> {
+    let side = |side: &str| -> Vec<Column> {
+        columns.iter().map(|c| Column { name: format!("{side}_{}", c.name), kind: c.kind.clone() }).collect()
+    };
+    [side("left"), side("right")].concat()
+}
+
+/// Wide rows of pairs of items.
+///
+/// # Errors
+/// None but those of a table whose columns have names that become one.
+pub fn wide_rows(items: &Table, pairs: &[Pair]) -> Result<Table> {
+    wide_rows_in(items, pairs, None)
+}
+
+/// Wide rows of pairs of items, each in its context if there are some: the columns of `contexts`, a row a
+/// pair, stand behind the items'.
+///
+/// # Errors
+/// As [`wide_rows`]; [`Error::Shape`] unless there is a context a pair; [`Error::Parameter`] for a column of
+/// contexts that could be taken for one of the items.
+pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Table> {
+    if let Some(found) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
+        let why = "one a pair".into();
+        return Err(Error::Shape {
+            what: "the table of contexts".into(),
+            unit: "rows",
+            expected: pairs.len(),
+            found,
+            why,
+        });
+    }
+    let taken = |c: &&Column| {
+        let side = c.name.starts_with("left_") || c.name.starts_with("right_");
+        side || items.columns().iter().any(|own| own.name == c.name)
+    };
+    if let Some(column) = contexts.and_then(|c| c.columns().iter().find(taken)) {
+        let allowed = "it is none of the items' columns, and does not begin with left_ or right_, as those \
+                       of the two items do: rename it";
+        return Err(Error::parameter("column of contexts", &column.name, allowed));
+    }
+    let of = |side: fn(&Pair) -> usize| {
+        let numbers = pairs.iter().map(side).collect::<Vec<_>>();
+        (0..items.width()).flat_map(move |j| {
+            let column = items.column(j);
+            numbers.iter().map(|&i| column[i]).collect::<Vec<_>>()
+        })
+    };
+    let behind = contexts.into_iter().flat_map(|c| c.column_major().iter().copied());
+    let values = of(|p| p.0).chain(of(|p| p.1)).chain(behind).collect();
+    let mut columns = wide_columns(items.columns());
+    columns.extend(contexts.into_iter().flat_map(|c| c.columns().iter().cloned()));
+    Table::from_column_major(columns, pairs.len(), values)
+}
+
+/// A model of the log odds that the left item of wide rows wins; with a margin of ties there is a third
+/// class.
+///
+/// # Errors
+/// As [`Expansion::validate`].
+pub(super) fn model(
+    kernel: Kernel,
+    points: Table,
+    coef: Vec<f64>,
+    link: Link,
+    card: Vec<Fact>,
+) -> Result<KernelExpansion> {
+    let classes = ["right", "left", "tie"].map(String::from);
+    let model = KernelExpansion {
+        kernel,
+        support_points: points,
+        coef: Matrix::column_vector(coef),
+        intercept: vec![0.0],
+        output_names: vec!["left vs right".into()],
+        link,
+        classes: classes[..if matches!(link, Link::LatentRaoKupper { .. }) { 3 } else { 2 }].to_vec(),
+        model_card: card,
+    };
+    model.validate()?;
+    Ok(model)
+}

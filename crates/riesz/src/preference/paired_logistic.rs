@@ -1,0 +1,394 @@
+//! Logistic regression on differences: `P(l beats r) = σ(s_l - s_r)`, where the scores s are one parameter an
+//! item, or linear in its features. Each pair that met is a row of the design, but none is ever written down:
+//! sums over pairs go by the items.
+
+use std::sync::atomic::AtomicBool;
+
+use super::duels::Duels;
+use super::pair_kernel::Pair;
+use crate::control::check_cancelled;
+use crate::error::{Error, Result};
+use crate::fit::laplace::log_likelihood;
+use crate::kernel_model::logistic;
+use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
+
+/// Newton steps allowed.
+const MAX_NEWTON: usize = 100;
+/// The largest slope at the maximum, for a weight of 1.
+const TOLERANCE: f64 = 1e-10;
+/// With more parameters solutions with the Hessian go by conjugate gradients.
+const DENSE: usize = 3000;
+/// What of the curvature along some direction is left where the likelihood rises for ever.
+const SEPARATION_TOLERANCE: f64 = 1e-7;
+/// The smallest of squared lengths, as against the largest, at which columns depend on one another.
+const COLLINEARITY_TOLERANCE: f64 = 1e-12;
+
+/// The pairs, their outcomes, and what scores are made of.
+#[derive(Debug, Clone)]
+pub(super) struct PairedLogistic {
+    items: usize,
+    pairs: Vec<Pair>,
+    outcome: Vec<f64>,
+    weight: Vec<f64>,
+    /// Items × features; `None` for a parameter an item.
+    features: Option<Matrix>,
+}
+
+/// The maximum of the penalised likelihood.
+#[derive(Debug, Clone)]
+pub(super) struct PairedLogisticMode {
+    pub theta: Vec<f64>,
+    ridge: f64,
+    /// By pair, what the likelihood curves by.
+    curve: Vec<f64>,
+    pub log_likelihood: f64,
+    pub steps: usize,
+}
+
+impl PairedLogistic {
+    pub fn of_items(items: usize, pairs: Vec<Pair>, duels: &Duels) -> Self {
+        let (outcome, weight) = (duels.outcome().to_vec(), duels.weight().to_vec());
+        Self { items, pairs, outcome, weight, features: None }
+    }
+
+    pub fn of_features(features: Matrix, duels: &Duels) -> Self {
+        let all = Self::of_items(features.rows(), duels.pairs().to_vec(), duels);
+        Self { features: Some(features), ..all }
+    }
+
+    pub fn items(&self) -> usize {
+        self.items
+    }
+
+    fn parameters(&self) -> usize {
+        self.features.as_ref().map_or(self.items, Matrix::cols)
+    }
+
+    /// By item.
+    pub fn linear_predictor(&self, theta: &[f64]) -> Vec<f64> {
+        self.features.as_ref().map_or_else(|| theta.to_vec(), |x| x.matvec(theta))
+    }
+
+    fn log_odds(&self, theta: &[f64]) -> Vec<f64> {
+        let s = self.linear_predictor(theta);
+        self.pairs.iter().map(|&(l, r)| s[l] - s[r]).collect()
+    }
+
+    /// The adjoint of [`log_odds`](Self::log_odds).
+    fn apply_transpose(&self, by_pair: impl Iterator<Item = f64>) -> Vec<f64> {
+        let mut sums = vec![0.0; self.items];
+        for (&(l, r), v) in self.pairs.iter().zip(by_pair) {
+            sums[l] += v;
+            sums[r] -= v;
+        }
+        match &self.features {
+            None => sums,
+            Some(x) => {
+                let mut out = vec![0.0; x.cols()];
+                for (i, s) in sums.iter().enumerate() {
+                    out.iter_mut().zip(x.row(i)).for_each(|(o, v)| *o += s * v);
+                }
+                out
+            }
+        }
+    }
+
+    /// The Hessian without the ridge: the Laplacian of the comparison graph, between features if there are
+    /// some.
+    fn hessian(&self, curve: &[f64]) -> Matrix {
+        let Some(x) = &self.features else {
+            let mut out = Matrix::zeros(self.items, self.items);
+            for (&(l, r), w) in self.pairs.iter().zip(curve) {
+                out[(l, l)] += w;
+                out[(r, r)] += w;
+                out[(l, r)] -= w;
+                out[(r, l)] -= w;
+            }
+            return out;
+        };
+        let mut times = Matrix::zeros(self.items, x.cols());
+        for (&(l, r), w) in self.pairs.iter().zip(curve) {
+            for j in 0..x.cols() {
+                let v = w * (x[(l, j)] - x[(r, j)]);
+                times[(l, j)] += v;
+                times[(r, j)] -= v;
+            }
+        }
+        x.transpose().matmul(&times)
+    }
+
+    /// The mode, by Newton's method, whose steps are halved until they raise the penalised likelihood.
+    ///
+    /// # Errors
+    /// [`Error::Target`] where the likelihood of features without a ridge has no maximum, or several;
+    /// [`Error::NotConverged`]; [`Error::Interrupted`].
+    pub fn mode(&self, ridge: f64, stop: &AtomicBool) -> Result<PairedLogisticMode> {
+        let alone = self.features.is_some() && ridge == 0.0;
+        if alone {
+            self.check_rank()?;
+        }
+        let n = self.pairs.len();
+        let largest = self.sums_of_size();
+        let mut theta = vec![0.0; self.parameters()];
+        let mut g = vec![0.0; n];
+        let weight = |i: usize| self.weight[i];
+        let value = |theta: &[f64], g: &[f64]| {
+            let likelihood = log_likelihood(&self.outcome, weight, g);
+            (likelihood, likelihood - 0.5 * ridge * dot(theta, theta))
+        };
+        let (mut log_likelihood, mut objective) = value(&theta, &g);
+        let mut change = f64::INFINITY;
+        for steps in 0..MAX_NEWTON {
+            check_cancelled(stop)?;
+            let p: Vec<f64> = g.iter().map(|&g| logistic(g)).collect();
+            let curve: Vec<f64> = (0..n).map(|i| self.weight[i] * p[i] * (1.0 - p[i])).collect();
+            let mut slope = self.apply_transpose((0..n).map(|i| self.weight[i] * (self.outcome[i] - p[i])));
+            slope.iter_mut().zip(&theta).for_each(|(s, t)| *s -= ridge * t);
+            change = slope.iter().fold(0.0_f64, |a, s| a.max(s.abs()));
+            if change <= TOLERANCE * largest {
+                let mode = PairedLogisticMode { theta, ridge, curve, log_likelihood, steps };
+                if alone {
+                    self.check_maximum(&mode)?;
+                }
+                return Ok(mode);
+            }
+            let step = self.solve(&curve, ridge, &slope, stop)?;
+            let step_g = self.log_odds(&step);
+            let mut t = 1.0;
+            loop {
+                let next: Vec<f64> = theta.iter().zip(&step).map(|(a, s)| a + t * s).collect();
+                let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(a, s)| a + t * s).collect();
+                let found = value(&next, &next_g);
+                // Near the maximum it changes by less than its rounding error.
+                if found.1 >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
+                    (theta, g, (log_likelihood, objective)) = (next, next_g, found);
+                    break;
+                }
+                t *= 0.5;
+            }
+        }
+        Err(Error::NotConverged {
+            method: "Newton's method for a Bradley-Terry model",
+            iterations: MAX_NEWTON,
+            change,
+            remedy: "raise the ridge",
+        })
+    }
+
+    /// The largest sum of weights that a slope is made of.
+    fn sums_of_size(&self) -> f64 {
+        let Some(x) = &self.features else {
+            let mut sums = vec![0.0; self.items];
+            for (&(l, r), w) in self.pairs.iter().zip(&self.weight) {
+                sums[l] += w;
+                sums[r] += w;
+            }
+            return sums.iter().fold(1.0_f64, |a, &s| a.max(s));
+        };
+        let size = |(&(l, r), w): (&Pair, &f64)| {
+            w * x.row(l).iter().zip(x.row(r)).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs()))
+        };
+        self.pairs.iter().zip(&self.weight).map(size).sum::<f64>().max(1.0)
+    }
+
+    /// Of features without a ridge: that no weighted sum of them is the same for all who met.
+    fn check_rank(&self) -> Result<()> {
+        let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
+        let (sizes, _) = symmetric_eigen(&self.hessian(&quarter))?;
+        if sizes.first() <= sizes.last().map(|most| most * COLLINEARITY_TOLERANCE).as_ref() {
+            return no_maximum_error(
+                "of the items that met some columns are constant, or weighted sums of others",
+            );
+        }
+        Ok(())
+    }
+
+    /// Likewise: that there is no direction along which the likelihood rises for ever, and its curvature is
+    /// lost.
+    fn check_maximum(&self, mode: &PairedLogisticMode) -> Result<()> {
+        let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
+        let start = Cholesky::new(self.hessian(&quarter), "matrix of differences")?;
+        let mut half = self.hessian(&mode.curve);
+        start.solve_lower_in_place(&mut half);
+        let mut whole = half.transpose();
+        start.solve_lower_in_place(&mut whole);
+        if symmetric_eigen(&whole)?.0.first().is_some_and(|size| *size < SEPARATION_TOLERANCE) {
+            return no_maximum_error("a weighted sum of the columns tells who wins, without exception");
+        }
+        Ok(())
+    }
+
+    /// A solution with the Hessian and the ridge; without a ridge one that sums up to 0.
+    fn solve(&self, curve: &[f64], ridge: f64, b: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
+        if self.features.is_some() {
+            let mut hessian = self.hessian(curve);
+            hessian.add_diagonal(|_| ridge);
+            return Ok(Cholesky::new(hessian, "Hessian of a Bradley-Terry model")?.solve_vector(b));
+        }
+        let times = |v: &[f64]| {
+            let mut out: Vec<f64> = v.iter().map(|v| ridge * v).collect();
+            for (&(l, r), w) in self.pairs.iter().zip(curve) {
+                let d = w * (v[l] - v[r]);
+                out[l] += d;
+                out[r] -= d;
+            }
+            out
+        };
+        let mut diagonal = vec![ridge; self.items];
+        for (&(l, r), w) in self.pairs.iter().zip(curve) {
+            diagonal[l] += w;
+            diagonal[r] += w;
+        }
+        if ridge > 0.0 {
+            return conjugate_gradients(times, &diagonal, b, stop);
+        }
+        // Rounding errors of sums are nothing that there is a solution for.
+        let centred = |v: &[f64]| -> Vec<f64> {
+            let mean = v.iter().sum::<f64>() / v.len() as f64;
+            v.iter().map(|v| v - mean).collect()
+        };
+        Ok(centred(&conjugate_gradients(times, &diagonal, &centred(b), stop)?))
+    }
+
+    /// The Hessian with the ridge, or, for items without one, with a constant that takes nothing from sums
+    /// of 0.
+    fn penalised(&self, curve: &[f64], ridge: f64) -> Matrix {
+        let mut hessian = self.hessian(curve);
+        hessian.add_diagonal(|_| ridge);
+        if ridge == 0.0 && self.features.is_none() {
+            let mean = curve.iter().sum::<f64>() / (self.items * self.items) as f64;
+            hessian.data_mut().iter_mut().for_each(|h| *h += mean);
+        }
+        hessian
+    }
+
+    /// The covariance of the parameters: of items without a ridge, around a mean of 0.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`].
+    pub fn covariance(&self, mode: &PairedLogisticMode) -> Result<Matrix> {
+        let hessian = self.penalised(&mode.curve, mode.ridge);
+        let mut all = Cholesky::new(hessian, "Hessian of a Bradley-Terry model")?.inverse();
+        if mode.ridge == 0.0 && self.features.is_none() {
+            let n = self.items as f64;
+            // The constant's own part, 1/(n² mean).
+            let own = all.data().iter().sum::<f64>() / (n * n);
+            all.data_mut().iter_mut().for_each(|v| *v -= own);
+        }
+        Ok(all)
+    }
+
+    /// Standard deviations of the log odds of pairs of items.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
+    pub fn standard_deviations(
+        &self,
+        mode: &PairedLogisticMode,
+        pairs: &[Pair],
+        stop: &AtomicBool,
+    ) -> Result<Vec<f64>> {
+        if self.parameters() <= DENSE {
+            let all = self.covariance(mode)?;
+            return Ok(self.variances(&all, pairs).map(|v| v.max(0.0).sqrt()).collect());
+        }
+        let one = |&(l, r): &Pair| {
+            let mut b = vec![0.0; self.items];
+            if l != r {
+                (b[l], b[r]) = (1.0, -1.0);
+            }
+            let x = self.solve(&mode.curve, mode.ridge, &b, stop)?;
+            Ok((x[l] - x[r]).max(0.0).sqrt())
+        };
+        pairs.iter().map(one).collect()
+    }
+
+    fn variances(&self, covariance: &Matrix, pairs: &[Pair]) -> impl Iterator<Item = f64> {
+        let times = self.features.as_ref().map(|x| x.matmul(covariance));
+        pairs.iter().map(move |&(l, r)| match (&times, &self.features) {
+            (Some(times), Some(x)) => {
+                let ahead = |m: &Matrix, j: usize| m[(l, j)] - m[(r, j)];
+                (0..x.cols()).map(|j| ahead(times, j) * ahead(x, j)).sum()
+            }
+            _ => covariance[(l, l)] + covariance[(r, r)] - 2.0 * covariance[(l, r)],
+        })
+    }
+
+    /// Laplace's approximation of the log marginal likelihood under the prior N(0, 1/ridge) of each
+    /// parameter, and its slope in the logarithm of the ridge. Cost parameters³.
+    ///
+    /// # Errors
+    /// As [`mode`](Self::mode).
+    pub fn evidence(&self, ridge: f64, stop: &AtomicBool) -> Result<(f64, f64)> {
+        let mode = self.mode(ridge, stop)?;
+        let p = self.parameters();
+        let factor = Cholesky::new(self.penalised(&mode.curve, ridge), "Hessian of a Bradley-Terry model")?;
+        let square = dot(&mode.theta, &mode.theta);
+        let value =
+            mode.log_likelihood - 0.5 * ridge * square + 0.5 * p as f64 * ridge.ln() - 0.5 * factor.log_det();
+        let moved = self.log_odds(&factor.solve_vector(&mode.theta));
+        let inverse = factor.inverse();
+        let trace: f64 = (0..p).map(|i| inverse[(i, i)]).sum();
+        let g = self.log_odds(&mode.theta);
+        // The Hessian moves with the mode, by dθ/d log λ = -λ H⁻¹θ.
+        let curved: f64 = (self.variances(&inverse, &self.pairs).zip(&mode.curve).zip(&g).zip(&moved))
+            .map(|(((c, w), g), moved)| c * w * (1.0 - 2.0 * logistic(*g)) * moved)
+            .sum();
+        let slope = 0.5 * (p as f64 - ridge * (square + trace) + ridge * curved);
+        Ok((value, slope))
+    }
+}
+
+fn no_maximum_error<T>(problem: &str) -> Result<T> {
+    let problem =
+        format!("have no linear Bradley-Terry model without a ridge: {problem}; set a ridge above 0");
+    Err(Error::Target { name: "duels".into(), problem })
+}
+
+/// Solves a positive definite system, or a consistent one that is semidefinite, with the diagonal as a
+/// preconditioner.
+fn conjugate_gradients(
+    times: impl Fn(&[f64]) -> Vec<f64>,
+    diagonal: &[f64],
+    b: &[f64],
+    stop: &AtomicBool,
+) -> Result<Vec<f64>> {
+    const RELATIVE: f64 = 1e-11;
+    let limit = 10 * b.len() + 100;
+    let scaled = |r: &[f64]| -> Vec<f64> {
+        r.iter().zip(diagonal).map(|(r, d)| if *d > 0.0 { r / d } else { 0.0 }).collect()
+    };
+    let (mut x, mut r) = (vec![0.0; b.len()], b.to_vec());
+    let mut z = scaled(&r);
+    let mut direction = z.clone();
+    let mut size = dot(&r, &z);
+    let target = RELATIVE * RELATIVE * size;
+    for step in 0..limit {
+        if size <= target {
+            return Ok(x);
+        }
+        if step % 64 == 0 {
+            check_cancelled(stop)?;
+        }
+        let image = times(&direction);
+        let curvature = dot(&direction, &image);
+        if curvature <= 0.0 {
+            // What is left is rounding error.
+            return Ok(x);
+        }
+        let t = size / curvature;
+        x.iter_mut().zip(&direction).for_each(|(x, d)| *x += t * d);
+        r.iter_mut().zip(&image).for_each(|(r, i)| *r -= t * i);
+        z = scaled(&r);
+        let next = dot(&r, &z);
+        let keep = next / size;
+        direction.iter_mut().zip(&z).for_each(|(d, z)| *d = z + keep * *d);
+        size = next;
+    }
+    Err(Error::NotConverged {
+        method: "the method of conjugate gradients for a Bradley-Terry model",
+        iterations: limit,
+        change: size.sqrt(),
+        remedy: "raise the ridge",
+    })
+}

@@ -1,0 +1,88 @@
+//! Training that is told not to lean on some features: a penalty on their Shapley values at the training rows
+//! (Chau, Hu, Gonzalez and Sejdinovic 2022, §4). Under the interventional game it makes a model robust to a
+//! shift of these features, under the observational one it also takes away what other features say of them.
+//!
+//! [`shapley_penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or
+//! [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
+//!
+//! ```
+//! use riesz::fit::KernelRidge;
+//! use riesz::{Explainer, Game, Kernel, Matrix, Table};
+//!
+//! let rows: Vec<[f64; 2]> = (0..40).map(|i| [(i as f64 * 0.7).sin(), (i as f64 * 0.3).cos()]).collect();
+//! let x = Table::from_rows(&rows)?;
+//! let y = Matrix::column_vector(rows.iter().map(|r| r[0] + r[1]).collect());
+//! let kernel = Kernel::gaussian(&[1.0, 1.0]);
+//! let game = Game::Interventional { background: x.clone().into() };
+//!
+//! let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
+//! estimator.penalty = Some(riesz::shapley_penalty::shapley_penalty(&kernel, &x, game.clone(), &["x0"], 1000.0)?);
+//! let model = estimator.fit(&x, &y)?.model;
+//! let importance = Explainer::new(&model, game)?.explain(&x)?.mean_abs(0);
+//! assert!(importance[0] < 0.3 * importance[1]);
+//! # Ok::<(), riesz::Error>(())
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::{Error, Result, listed};
+use crate::explainer::Explainer;
+use crate::fit::Penalty;
+use crate::kernel::Kernel;
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::Matrix;
+use crate::question::Question;
+use crate::table::Table;
+
+/// `(strength / n) Σ φ²` over the values φ of the players of `question` that are called `protected` at the n
+/// rows of `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows.
+/// Under the observational game of more than 16 players the values are estimated from a sample as large as
+/// the budget, unless it holds all coalitions; the penalty and the fitted model say so.
+/// [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
+///
+/// # Errors
+/// [`Error::UnknownColumn`] for a player that is not there; [`Error::TooFew`] without one; those of
+/// [`Explainer::functionals`].
+pub fn shapley_penalty<S: AsRef<str>>(
+    kernel: &Kernel,
+    x: &Table,
+    question: impl Into<Question>,
+    protected: &[S],
+    strength: f64,
+) -> Result<Penalty> {
+    penalty_until(kernel, x, question, protected, strength, Arc::default())
+}
+
+/// [`shapley_penalty`], unless another thread sets `stop` to give up.
+///
+/// # Errors
+/// As [`shapley_penalty`]; [`Error::Interrupted`].
+pub fn penalty_until<S: AsRef<str>>(
+    kernel: &Kernel,
+    x: &Table,
+    question: impl Into<Question>,
+    protected: &[S],
+    strength: f64,
+    stop: Arc<AtomicBool>,
+) -> Result<Penalty> {
+    if protected.is_empty() {
+        return Err(Error::TooFew {
+            what: "the list of protected features".into(),
+            needed: 1,
+            unit: "feature is",
+        });
+    }
+    let blank = KernelExpansion::new(kernel.clone(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0])?;
+    let explainer = Explainer::new_with_control(&blank, question, stop)?;
+    let players = explainer.groups().players();
+    let number = |name: &S| {
+        players.iter().position(|p| p.name == name.as_ref()).ok_or_else(|| {
+            let known = listed(players.iter().map(|p| &p.name));
+            Error::UnknownColumn { name: name.as_ref().into(), known }
+        })
+    };
+    let protected = protected.iter().map(number).collect::<Result<Vec<_>>>()?;
+    let functionals = explainer.functionals(x, &protected)?;
+    Ok(Penalty { sampled: explainer.sampled_functionals(), ..Penalty::new(&functionals, strength) })
+}
