@@ -317,6 +317,12 @@ class _Vectorized:
                 "scaling by norm='l2' "
                 "linear models alone have exact values, and behind norm=None kernel models too"
             )
+        steps = [s for s in middle if type(s).__name__ != "TfidfTransformer" or s.norm is not None]
+        if self.length is not None and steps:
+            raise UnsupportedModelError(
+                f"rows are scaled to length 1 and pass through {type(steps[0]).__name__}, too: values "
+                "are exact where the scaling is the only step between the counts of words and the model"
+            )
         found = list(range(width))
         for step in middle:
             if type(step).__name__ == "TfidfTransformer" and step.norm is None:

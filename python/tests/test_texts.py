@@ -1,5 +1,6 @@
 """Texts and their words; the oracle writes each text without words, and enumerates."""
 
+import itertools
 import pickle
 import re
 
@@ -14,6 +15,7 @@ from sklearn.feature_extraction.text import (
     TfidfTransformer,
     TfidfVectorizer,
 )
+from sklearn.feature_selection import SelectKBest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import GenericKernelMixin, Kernel, StationaryKernelMixin
 from sklearn.kernel_ridge import KernelRidge
@@ -283,3 +285,27 @@ def test_processes_over_texts_with_a_kernel_of_ones_own():
 
     np.testing.assert_allclose(explanation.values[0], shapley(value, 5), atol=1e-9)
     assert "whole texts" in explainer.reason
+
+
+@pytest.mark.parametrize("step", [MaxAbsScaler(), SelectKBest(k=3)])
+def test_steps_beside_the_scaling_to_length_one_are_not_called_exact(step):
+    texts = [
+        "good film great",
+        "bad film awful plot",
+        "great great plot",
+        "awful bad bad",
+        "nice plot good",
+        "film plot",
+    ]
+    target = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.5])
+    model = make_pipeline(TfidfVectorizer(), step, Ridge(0.1)).fit(texts, target)
+    words = texts[1].split()
+    explanation = riesz.Explainer(model, seed=0)([texts[1]])
+    value = lambda kept: model.predict([" ".join(words[i] for i in kept)])[0]
+    orders = list(itertools.permutations(range(len(words))))
+    expected = np.zeros(len(words))
+    for order in orders:
+        for k, j in enumerate(order):
+            expected[j] += (value(sorted(order[: k + 1])) - value(sorted(order[:k]))) / len(orders)
+    values = dict(zip(explanation.feature_names, np.ravel(explanation.values)))
+    np.testing.assert_allclose([values[word] for word in words], expected, atol=1e-9)
