@@ -98,8 +98,8 @@ class Component:
     def shares(
         self, cells: np.ndarray, row: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray
     ) -> np.ndarray:
-        """The parts of targets in predictions; each membership is of
-        ``row`` in ``bag`` with one of ``weights``."""
+        """The parts of targets in predictions; each membership is of ``row`` in ``bag`` with one of
+        ``weights``."""
         if self.sensitivities is None:
             raise ValueError("shares are those of exact fits: leave inducing out")
         (moved, constants), core = self.sensitivities, self.expansion._core

@@ -102,8 +102,8 @@ def _former(background: Any) -> Callable[[np.ndarray], Any]:
 
 
 def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
-    """From the numbers of rows (of
-    ``background``, then of ``X``), one for each cell, to rows in the form of ``background``."""
+    """From the numbers of rows (of ``background``, then of ``X``), one for each cell, to rows in the form of
+    ``background``."""
     kind = type(background).__module__.split(".")[0]
     if kind == "pandas" and hasattr(background, "columns"):
         import pandas

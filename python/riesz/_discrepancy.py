@@ -161,8 +161,8 @@ class TestResult:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """One line a feature: ``feature, value, pvalue, adjusted_pvalue, null_low, null_high``, the last four
-        of them if there are draws, and with orthogonal factors
-        ``alone, alone_pvalue``. ``library`` is ``"pandas"`` or ``"polars"``."""
+        of them if there are draws, and with orthogonal factors ``alone, alone_pvalue``. ``library`` is
+        ``"pandas"`` or ``"polars"``."""
         columns: dict[str, Any] = {"feature": self.feature_names, "value": self.values}
         if self.bands is not None:
             columns |= {

@@ -134,8 +134,8 @@ class Expansion:
     def with_unseen(self) -> Expansion:
         """The same model, which takes levels that it has not seen for none of those that it knows: each
         differs from all of them, as these from each other, which is what the kernel makes of it (and what
-        scikit-learn's one-hot encoder calls
-        ``handle_unknown="ignore"``). All unseen ones are one level, the last in :attr:`levels`.
+        scikit-learn's one-hot encoder calls ``handle_unknown="ignore"``). All unseen ones are one level, the
+        last in :attr:`levels`.
 
         >>> import numpy as np, pandas as pd, riesz
         >>> frame = pd.DataFrame({"age": [31.0, 47.0, 52.0], "city": ["Bern", "Rome", "Bern"]})

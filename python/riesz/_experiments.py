@@ -100,9 +100,8 @@ class Experiments:
         return {**cells_of(trials.rows), self.outcome: trials.outcomes}
 
     def posterior(self, grid: Any, *, baseline: Any = None, prior: str = "effect") -> CausalEstimate:
-        """What is believed of the effect at
-        ``grid`` after the experiments of :meth:`observe`, as :meth:`effect` tells it, with a discrepancy
-        between studies and experiments. It draws no samples."""
+        """What is believed of the effect at ``grid`` after the experiments of :meth:`observe`, as
+        :meth:`effect` tells it, with a discrepancy between studies and experiments. It draws no samples."""
         asked = self._columns().asked(grid, baseline, "grid")
         (mean, cov, _, *rest), _ = _core.update_effect(
             self._core_effect(), self._trials_so_far().told(prior), asked

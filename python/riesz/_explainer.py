@@ -577,10 +577,9 @@ class Explainer:
 
         The search goes from the most promising pairs on until no other can be among the strongest: it ends
         soon where some features matter more than others, or the row is sparse, and goes through all where
-        each matters as much. With
-        ``max_pairs`` it looks at so many of a row at most, and :attr:`TopInteractions.left_out` says how
-        strong a pair may have been missed. Of polynomials that tie columns together, and of probabilities, it
-        looks at all pairs.
+        each matters as much. With ``max_pairs`` it looks at so many of a row at most, and
+        :attr:`TopInteractions.left_out` says how strong a pair may have been missed. Of polynomials that tie
+        columns together, and of probabilities, it looks at all pairs.
 
         >>> import numpy as np, riesz
         >>> from riesz.kernels import RBF

@@ -441,8 +441,8 @@ class Explanation:
         )
 
     def to_shapiq(self) -> Any:
-        """The values of one row and output as
-        ``shapiq.InteractionValues``, for shapiq's plots: of ``explanation[0]``, say."""
+        """The values of one row and output as ``shapiq.InteractionValues``, for shapiq's plots: of
+        ``explanation[0]``, say."""
         import shapiq
 
         if not self._squeezed[0] or len(self.output_names) > 1:

@@ -12,8 +12,8 @@ from ._validation import numbered
 
 
 def owners(step: Any, width: int, name: str, made: int | None = None) -> list[int]:
-    """For each column that a fitted transformer makes of
-    ``width`` columns, the one that it is computed from. ``made`` is how many it makes, if that is known."""
+    """For each column that a fitted transformer makes of ``width`` columns, the one that it is computed from.
+    ``made`` is how many it makes, if that is known."""
     if step is None or isinstance(step, str):
         return [] if step == "drop" else list(range(width))
     # A subclass could do anything, so only scikit-learn's own classes are known, and riesz's.

@@ -324,9 +324,7 @@ class _Vectorized:
                 "are exact where the scaling is the only step between the counts of words and the model"
             )
         found = list(range(width))
-        for step in middle:
-            if type(step).__name__ == "TfidfTransformer" and step.norm is None:
-                continue
+        for step in steps:
             own = owners(step, len(found), type(step).__name__)
             found = [found[j] if isinstance(j, int) else -1 for j in own]
         return found

@@ -52,8 +52,8 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         - ``"lasso"``: by HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5), in O(n²
           d²).
     factors : {"orthogonal", "product"}
-        Whose values, as for :func:`riesz.mmd_test`: with
-        ``"orthogonal"`` factors no feature hides another. For ``"shapley"``.
+        Whose values, as for :func:`riesz.mmd_test`: with ``"orthogonal"`` factors no feature hides another.
+        For ``"shapley"``.
     kernel : riesz.kernels.Kernel, optional
         Kernel between rows of X, by default that of :func:`riesz.mmd_test`. Only ``"shapley"`` takes one.
     target_kernel : riesz.kernels.Kernel, optional

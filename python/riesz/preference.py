@@ -529,10 +529,9 @@ class PreferenceClassifier(BaseEstimator):
         }
 
     def decision_function(self, left: Any, right: Any, return_std: bool | str = False, **where: Any) -> Any:
-        """The log odds that the left item wins, their posterior mean, and with
-        ``return_std`` their standard deviation, too; of a model with ``ties="model"`` the left item's
-        advantage g, from which the log odds of a win differ by
-        ``margin_``. Here and below ``where`` is as in :meth:`rows`.
+        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard
+        deviation, too; of a model with ``ties="model"`` the left item's advantage g, from which the log odds
+        of a win differ by ``margin_``. Here and below ``where`` is as in :meth:`rows`.
 
         Through landmarks standard deviations are estimated from ``n_draws`` draws; ``return_std="exact"``
         solves for each by conjugate gradients instead, until its square is too small by at most 1e-8 of that
@@ -707,11 +706,10 @@ class PreferenceClassifier(BaseEstimator):
         absent_contexts: Any = None,
         **how: Any,
     ) -> Explanation:
-        """Which property decided these duels between bags of
-        ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the means of the values of the duels
-        between their members, weighted by membership, which add up to the bags' log odds.
-        ``how`` is as in :meth:`explain`, without covariances, which are not known between duels. Takes time
-        and memory in the number of pairs of members."""
+        """Which property decided these duels between bags of ``items``, with ``members`` and ``duels`` as in
+        :meth:`fit`: the means of the values of the duels between their members, weighted by membership, which
+        add up to the bags' log odds. ``how`` is as in :meth:`explain`, without covariances, which are not
+        known between duels. Takes time and memory in the number of pairs of members."""
         rows, place, share, named = self._member_pairs(items, members, duels, contexts, users, "explain_bags")
         how |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
         return self._explained(self._spelled(rows), background, named, game=game, **how)

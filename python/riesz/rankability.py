@@ -243,9 +243,9 @@ def spec_r(
     references.
 
     ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``, H the Hausdorff distance, of a matrix A of
-    shares of wins, its row sums deg⁺ and
-    ``L = diag(deg⁺) - A``. ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, counts those who met
-    nobody, too; without it there are those of the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1."""
+    shares of wins, its row sums deg⁺ and ``L = diag(deg⁺) - A``. ``items``, as for
+    :meth:`riesz.PreferenceClassifier.fit`, counts those who met nobody, too; without it there are those of
+    the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1."""
     ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
         labels, places = np.unique(np.asarray(duels), return_inverse=True)

@@ -320,8 +320,14 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
 fn words(e: &Explanation) -> Value {
     let [one, many] = e.row_words();
     if e.duels.is_none() {
-        return json!({ "one": one, "many": many, "title": "Rows", "search": "row number or value", "dots": "Orange \
-            dots are high feature values, blue dots low ones", "read": "" });
+        return json!({
+            "one": one,
+            "many": many,
+            "title": "Rows",
+            "search": "row number or value",
+            "dots": "Orange dots are high feature values, blue dots low ones",
+            "read": "",
+        });
     }
     json!({
         "one": one,

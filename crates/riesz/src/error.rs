@@ -228,6 +228,11 @@ pub(crate) fn sized(what: &str, unit: &'static str, expected: usize, found: usiz
     Err(Error::Shape { what: what.into(), unit, expected, found, why: why.into() })
 }
 
+/// The error for a setting that has no effect with what it was given for; `belongs` says with what it has one.
+pub(crate) fn unused(setting: &str, belongs: &str) -> Error {
+    Error::Unused { setting: setting.into(), belongs: belongs.into() }
+}
+
 /// Names for a message, separated by commas: the first twenty, and how many there are.
 pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     const SHOWN: usize = 20;

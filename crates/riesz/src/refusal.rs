@@ -10,8 +10,10 @@ use crate::causal::{Hedge, Instrument};
 #[non_exhaustive]
 pub enum IdentificationError {
     /// Arrows that lead back to where they began.
-    #[error("the graph has a cycle, {}: causes come before their effects, so take one of these arrows out", cycle.join(" \
-        -> "))]
+    #[error(
+        "the graph has a cycle, {}: causes come before their effects, so take one of these arrows out",
+        cycle.join(" -> ")
+    )]
     CyclicGraph {
         /// The variables in order, the first again as the last.
         cycle: Vec<String>,

@@ -179,9 +179,8 @@ def fit(
     target : str or list of str
         The column or columns to predict; of a classifier text, truth values or two numbers.
     landmarks : int
-        Rows that stand for all, at most. Cost is
-        ``rows * landmarks²``, memory of a worker some ``40 landmarks²`` bytes, and with ``alpha="auto"`` that
-        for every fold.
+        Rows that stand for all, at most. Cost is ``rows * landmarks²``, memory of a worker some
+        ``40 landmarks²`` bytes, and with ``alpha="auto"`` that for every fold.
     model : {"krr", "gp", "klr", "gpc"}
         A Gaussian process has one target and no weights, and its expansion a posterior: standard deviations,
         covariances. ``alpha``, ``fit_intercept`` and ``folds`` are those of regressions with a ridge,

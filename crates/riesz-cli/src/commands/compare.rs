@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::columns::same_unit;
 use riesz::discrepancy::{MmdEstimator, TestResult, TwoSampleTest, Witness, witness};
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Kernel, Table};
@@ -14,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::finding::{Finding, brief, form, kernels, settings};
 use crate::io::cells::FRONT_END;
 use crate::io::columns::Columns;
+use crate::io::units::Units;
 
 /// Features whose witness functions stand on the page.
 const WITNESSES: usize = 4;
@@ -238,25 +238,25 @@ fn tables(
     missing: MissingCells,
     console: &Console,
 ) -> Result<Vec<Table>> {
-    let mut categorical = stated.to_vec();
+    let (mut categorical, mut units) = (stated.to_vec(), Units::default());
     for feature in features.iter().filter(|feature| !stated.contains(feature)) {
         // Notes are printed for every sample.
-        let texts = samples.iter().map(|sample| sample.is_categorical(feature, true));
-        let texts = texts.collect::<Result<Vec<_>>>()?;
-        match texts[..] {
-            [true, ..] if texts.iter().all(|text| *text) => categorical.push(feature.clone()),
-            [first, second] if first != second => {
-                let (text, numbers) = if first { (samples[0], samples[1]) } else { (samples[1], samples[0]) };
-                note_once(&format!(
-                    "warning: column '{feature}' holds numbers in {} and text in {}, so its numbers are \
-                     compared as categories: correct one of them, or give {}",
-                    numbers.name,
-                    text.name,
-                    FRONT_END.choice(feature, "text")
-                ));
-                categorical.push(feature.clone());
-            }
-            _ => check_units(samples, feature)?,
+        let is_text = samples.iter().map(|sample| sample.is_categorical(feature, true));
+        let is_text = is_text.collect::<Result<Vec<_>>>()?;
+        let sample_with = |text: bool| is_text.iter().position(|is| *is == text).map(|k| samples[k]);
+        if let (Some(text), Some(numbers)) = (sample_with(true), sample_with(false)) {
+            note_once(&format!(
+                "warning: column '{feature}' holds numbers in {} and text in {}, so its numbers are compared \
+                 as categories: correct one of them, or give {}",
+                numbers.name,
+                text.name,
+                FRONT_END.choice(feature, "text")
+            ));
+        }
+        if is_text.contains(&true) {
+            categorical.push(feature.clone());
+        } else {
+            samples.iter().try_for_each(|sample| units.add(sample, std::slice::from_ref(feature)))?;
         }
     }
     for feature in &categorical {
@@ -292,8 +292,7 @@ fn tables(
             console.warn(format!("column '{feature}' has no values and is left out"));
             continue;
         }
-        let is_empty = |numbers: &&Vec<f64>| numbers.iter().all(|v| v.is_nan());
-        let only_missing = numbers.iter().filter(is_empty).count() > 0;
+        let only_missing = numbers.iter().any(|sample| sample.iter().all(|v| v.is_nan()));
         if only_missing {
             console.warn(format!(
                 "column '{feature}' has no values in one sample, so that only whether they are missing is \
@@ -320,32 +319,6 @@ fn tables(
         Ok(Table::from_column_major(names, sample.rows(), values.concat())?)
     };
     columns.into_iter().zip(samples).map(table).collect()
-}
-
-/// Refuses samples whose numbers have different units, which would be found as a difference of distributions.
-fn check_units(samples: &[&Columns], feature: &String) -> Result<()> {
-    let unit = |sample: &&Columns| -> Result<Option<String>> {
-        Ok(sample.units(std::slice::from_ref(feature))?.pop().map(|(_, unit)| unit))
-    };
-    let units = samples.iter().map(unit).collect::<Result<Vec<_>>>()?;
-    match &units[..] {
-        [first, second]
-            if !first.as_deref().zip(second.as_deref()).map_or(first == second, |(a, b)| same_unit(a, b)) =>
-        {
-            let described = |unit: &Option<String>| match unit {
-                Some(unit) => format!("in {unit}"),
-                None => "without a unit".into(),
-            };
-            Err(Failure::input(format!(
-                "column '{feature}' has numbers {} in {} and {} in {}: write all in one unit",
-                described(first),
-                samples[0].name,
-                described(second),
-                samples[1].name
-            )))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Warns of a category that two samples spell with capital letters in different places.

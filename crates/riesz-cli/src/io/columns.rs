@@ -1,7 +1,9 @@
 //! Columns of a table read as a whole: their types, as [`riesz::columns`] decides them, and a [`Table`] of
 //! their values.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use riesz::columns::{Choice, ColumnType, FEW_ROWS, Profile, is_boolean, suspicions};
 use riesz::{Column, ColumnKind, Table};
@@ -24,6 +26,8 @@ pub struct Columns {
     /// The index of each column in the chunks.
     indices: HashMap<String, usize>,
     rows: usize,
+    /// The profiles of columns so far, since several questions about a column need the same one.
+    profiles: RefCell<HashMap<String, Rc<Profile>>>,
 }
 
 impl Columns {
@@ -50,7 +54,7 @@ impl Columns {
             return Err(Failure::input(format!("{name} has names of columns but no rows")));
         }
         let indices = wanted.iter().enumerate().map(|(index, name)| (name.clone(), index)).collect();
-        let columns = Self { name, rules, chunks, indices, rows };
+        let columns = Self { name, rules, chunks, indices, rows, profiles: RefCell::default() };
         if columns.rules.drop_missing { columns.without_missing() } else { Ok(columns) }
     }
 
@@ -101,6 +105,7 @@ impl Columns {
             }
         }
         self.rows = self.chunks.iter().map(|chunk| chunk.rows).sum();
+        self.profiles = RefCell::default();
         self
     }
 
@@ -160,7 +165,10 @@ impl Columns {
     }
 
     /// Counts the cells of a column by their notation.
-    pub fn profile(&self, name: &str) -> Result<Profile> {
+    pub fn profile(&self, name: &str) -> Result<Rc<Profile>> {
+        if let Some(profile) = self.profiles.borrow().get(name) {
+            return Ok(profile.clone());
+        }
         let mut profile = Profile::new(self.rules.format, &self.rules.missing);
         for cells in self.cells(name)? {
             match &cells.chunk.columns[cells.j] {
@@ -168,6 +176,8 @@ impl Columns {
                 Raw::Texts(texts) => texts.iter().for_each(|text| profile.add_text(text)),
             }
         }
+        let profile = Rc::new(profile);
+        self.profiles.borrow_mut().insert(name.to_string(), profile.clone());
         Ok(profile)
     }
 
@@ -197,8 +207,7 @@ impl Columns {
     pub fn units(&self, names: &[String]) -> Result<Vec<(String, String)>> {
         let mut units = Vec::new();
         for name in names {
-            let profile = self.profile(name)?;
-            let column_type = profile.decide(self.rules.choice(name));
+            let column_type = self.profile(name)?.decide(self.rules.choice(name));
             if let Ok(ColumnType { unit: Some(unit), categorical: false, .. }) = column_type {
                 units.push((name.clone(), unit));
             }

@@ -198,31 +198,26 @@ impl Dataset {
         Ok(open)
     }
 
-    /// The first rows of the columns `names`, by which their types are decided.
-    fn first_rows(&self, names: &[String]) -> Result<Columns> {
+    /// The first rows of the columns `names`, by which their types and units are decided.
+    pub fn first_rows(&self, names: &[String]) -> Result<Columns> {
         let mut first = self.open_unit(&self.units()[0])?;
         let indices = first.places(names)?;
         let chunk = first.next(&indices, CHUNK)?;
         Columns::from_chunks(first.name.clone(), first.rules.clone(), chunk.into_iter().collect(), names)
     }
 
-    /// The units of the columns among `names` whose numbers have one.
-    pub fn units_of(&self, names: &[String]) -> Result<Vec<(String, String)>> {
-        self.first_rows(names)?.units(names)
-    }
-
     /// What the columns `names` hold: those with text, and those in `categorical`, have the levels of all
     /// files.
     pub fn features(
         &self,
+        first_rows: &Columns,
         names: &[String],
         categorical: &[String],
         console: &Console,
     ) -> Result<Vec<Column>> {
-        let start = self.first_rows(names)?;
         let mut text = Vec::new();
         for name in names {
-            if categorical.contains(name) || start.is_categorical(name, true)? {
+            if categorical.contains(name) || first_rows.is_categorical(name, true)? {
                 text.push(name.clone());
             }
         }
@@ -360,7 +355,9 @@ mod tests {
         std::fs::write(folder.path().join("three.csv"), "y,b,a\n7,9,0.5\n8,10,1.5\n").unwrap();
         let like = TableFile::from_path(Path::new(""));
         let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
-        let features = data.features(&["b".into(), "a".into()], &["b".into()], &Console::new(true)).unwrap();
+        let names = ["b".into(), "a".into()];
+        let first_rows = data.first_rows(&names).unwrap();
+        let features = data.features(&first_rows, &names, &["b".into()], &Console::new(true)).unwrap();
         assert_eq!(features[0].kind, ColumnKind::Categorical { levels: vec!["9".into(), "10".into()] });
         let mut reading = data.rows(&Roles {
             features,

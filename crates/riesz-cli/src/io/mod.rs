@@ -23,6 +23,7 @@ pub mod picture;
 pub mod reader;
 pub mod sheets;
 pub mod svmlight;
+pub mod units;
 pub mod values;
 pub mod write;
 

@@ -27,7 +27,9 @@ pub(crate) struct LaneRange<'f> {
 dispatch! {
     /// The products of the factors of each set of some players, over as many lanes as `first`, and of
     /// `first`: that of the set with these bits at `bits * lanes`.
-    pub(crate) fn products(run: LaneRange<'_>, players: Range<usize>, first: &[Lanes], out: &mut Vec<Lanes>) = products_body::<V>
+    pub(crate) fn products(
+        run: LaneRange<'_>, players: Range<usize>, first: &[Lanes], out: &mut Vec<Lanes>
+    ) = products_body::<V>
 }
 
 #[inline(always)]
@@ -60,7 +62,9 @@ dispatch! {
     /// Adds to `means`, one of so many `lanes` a coalition of present players, the products of absent
     /// players' factors in some reference rows: of each row those of the first players' sets, and those of
     /// the others' times the row's weight.
-    pub(crate) fn add_absent_means(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) = add_absent_body::<V>
+    pub(crate) fn add_absent_means(
+        lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]
+    ) = add_absent_body::<V>
 }
 
 #[inline(always)]
@@ -85,7 +89,9 @@ dispatch! {
     /// Adds to the worth of each coalition, outputs × coalitions, its part over so many `lanes`: the mean for
     /// those who are absent, times the products of those who are present, of whom the first players' sets are
     /// in `first` and the others', times the coefficients, in `others`, one an output.
-    pub(crate) fn add_coalition_values(lanes: usize, means: &[Lanes], first: &[Lanes], others: &[Vec<Lanes>], worth: &mut [f64]) = add_worth_body::<V>
+    pub(crate) fn add_coalition_values(
+        lanes: usize, means: &[Lanes], first: &[Lanes], others: &[Vec<Lanes>], worth: &mut [f64]
+    ) = add_worth_body::<V>
 }
 
 #[inline(always)]

@@ -252,7 +252,10 @@ impl TermAccumulator for PairInteractions<'_> {
 
 dispatch! {
     /// Adds the gathered samples to the values of all pairs.
-    fn add(ratios: &FactorRatios, ranked: &[(usize, usize)], stairs: &PairRows, rows: &mut Vec<Lanes>, values: &mut [f64]) = add_body::<V>
+    fn add(
+        ratios: &FactorRatios, ranked: &[(usize, usize)], stairs: &PairRows, rows: &mut Vec<Lanes>,
+        values: &mut [f64]
+    ) = add_body::<V>
 }
 
 #[inline(always)]

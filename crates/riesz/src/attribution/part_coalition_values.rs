@@ -62,7 +62,9 @@ impl PresentProducts {
 dispatch! {
     /// Adds to each row's number in `out`, for the coalitions of a block, the scaled product of its present
     /// players' factors and the mean of the others'.
-    pub(crate) fn add_block(present: &PresentProducts, block: usize, means: &[Lanes], scale: f64, out: &mut [Lanes]) = add_block_body::<V>
+    pub(crate) fn add_block(
+        present: &PresentProducts, block: usize, means: &[Lanes], scale: f64, out: &mut [Lanes]
+    ) = add_block_body::<V>
 }
 
 #[inline(always)]
@@ -82,7 +84,9 @@ fn add_block_body<V: Simd>(
 
 dispatch! {
     /// The sum over tuples of coefficients times the products of their rows' numbers on each side.
-    pub(crate) fn sum_over_tuples(tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]) -> Lanes = sum_tuples_body::<V>
+    pub(crate) fn sum_over_tuples(
+        tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]
+    ) -> Lanes = sum_tuples_body::<V>
 }
 
 #[inline(always)]

@@ -280,7 +280,9 @@ impl PowerEngine {
 
 dispatch! {
     /// The worth of nobody in a block.
-    fn empty(sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch) -> Lanes = empty_coalition_value::<V>
+    fn empty(
+        sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch
+    ) -> Lanes = empty_coalition_value::<V>
 }
 
 #[inline(always)]
@@ -313,7 +315,9 @@ fn empty_coalition_value<V: Simd>(sums: &RowSums<'_>, block: usize, memory: &mut
 
 dispatch! {
     /// All values of a block, into `memory`.
-    fn compute_block(sums: &RowSums<'_>, block: usize, part: BlockRequest<'_>, memory: &mut PowerScratch) = compute_block_body::<V>
+    fn compute_block(
+        sums: &RowSums<'_>, block: usize, part: BlockRequest<'_>, memory: &mut PowerScratch
+    ) = compute_block_body::<V>
 }
 
 #[inline(always)]

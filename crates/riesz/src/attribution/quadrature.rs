@@ -289,7 +289,10 @@ impl QuadratureEngine {
 dispatch! {
     /// Works through the blocks from `from` on; returns the first that it could not do, or the number of
     /// blocks. With `wide` it does them all, by the exact rule where the spread is too large.
-    fn blocks(run: &TermBatch<'_>, from: usize, wide: bool, engine: &mut QuadratureEngine, totals: &mut BatchTotals) -> usize = body::<V>
+    fn blocks(
+        run: &TermBatch<'_>, from: usize, wide: bool, engine: &mut QuadratureEngine,
+        totals: &mut BatchTotals
+    ) -> usize = body::<V>
 }
 
 #[inline(always)]

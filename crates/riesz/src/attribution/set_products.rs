@@ -252,7 +252,9 @@ fn divide_body<V: Simd>(
 }
 
 dispatch! {
-    fn add_single_sums(samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, out: &mut [f64]) = singles_body::<V>
+    fn add_single_sums(
+        samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, out: &mut [f64]
+    ) = singles_body::<V>
 }
 
 #[inline(always)]
@@ -290,7 +292,10 @@ fn singles_body<V: Simd>(
 }
 
 dispatch! {
-    fn add_pair_sums(samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, scratch: &mut Scratch, out: &mut [f64]) = pairs_body::<V>
+    fn add_pair_sums(
+        samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, scratch: &mut Scratch,
+        out: &mut [f64]
+    ) = pairs_body::<V>
 }
 
 #[inline(always)]

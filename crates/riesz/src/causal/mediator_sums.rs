@@ -2,9 +2,8 @@
 //! function over the rows of the first study.
 
 use super::effect::{Effect, Model};
-use super::stages::unused;
 use super::study_chain::{Link, Outcome};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unused};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::table::Table;

@@ -15,10 +15,9 @@
 use super::effect::{Effect, Model, Told};
 use super::kernel_integrals::{KernelIntegrals, MediatorMeasure};
 use super::outcome_gp::OutcomeGp;
-use super::stages::unused;
 use super::study_chain::{Link, Outcome};
 use super::uncertainty_parts::{CovarianceParts, UncertaintyCause};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unused};
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::posterior::Functionals;
 use crate::table::Table;

@@ -299,8 +299,3 @@ impl SingleTable {
         Ok(Effect::new(vec![(1.0, Model::Iterated(Box::new(model)))]))
     }
 }
-
-/// What has no use for an effect from a single table.
-pub(super) fn unused(setting: &str, belongs: &str) -> Error {
-    Error::Unused { setting: setting.into(), belongs: belongs.into() }
-}

@@ -114,16 +114,16 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
         quartiles > 0.0 && distance(value) > FAR
             || is_mark(&value) && outside(value) && distance(value) > FAR_FOR_MARKS
     };
-    let mut found: Vec<f64> = sorted.iter().copied().filter(|value| suspect(*value)).collect();
-    found.dedup();
-    found.sort_by(|a, b| distance(*b).total_cmp(&distance(*a)));
+    let mut marks: Vec<f64> = sorted.iter().copied().filter(|value| suspect(*value)).collect();
+    marks.dedup();
+    marks.sort_by(|a, b| distance(*b).total_cmp(&distance(*a)));
     let about = |value: f64| Suspicion::FarAway {
         row: values.iter().position(|v| *v == value).unwrap_or(0),
         value,
         cells: values.iter().filter(|v| **v == value).count(),
         distance: distance(value),
     };
-    found.into_iter().take(NAMED_MARKS).map(about).collect()
+    marks.into_iter().take(NAMED_MARKS).map(about).collect()
 }
 
 /// Whether numbers are probably labels of rows: different whole numbers that are dense, that rise from row to

@@ -8,12 +8,14 @@
 
 mod checks;
 mod missing;
+mod notation;
 mod number;
 mod problem;
 mod profile;
 
 pub use checks::{FEW_ROWS, Suspicion, suspicions};
 pub use missing::{MissingMarks, is_missing};
+pub use notation::is_boolean;
 pub use number::{DecimalMark, WrittenNumber, has_decimal_comma, parse_number, same_unit, trimmed};
 pub use problem::{FrontEnd, Problem, ProblemKind};
-pub use profile::{Choice, ColumnType, NumberFormat, Profile, is_boolean};
+pub use profile::{Choice, ColumnType, NumberFormat, Profile};

@@ -171,7 +171,9 @@ impl FeatureChannels {
 
 dispatch! {
     /// Adds the terms' channels to `out`, and a bound on the error of a value and of the statistic.
-    pub(super) fn order_channels(terms: &ProductTerms<'_>, channels: FeatureChannels, error: f64, out: &mut PlayerFunctionals) = add_orders::<V>
+    pub(super) fn order_channels(
+        terms: &ProductTerms<'_>, channels: FeatureChannels, error: f64, out: &mut PlayerFunctionals
+    ) = add_orders::<V>
 }
 
 #[inline(always)]

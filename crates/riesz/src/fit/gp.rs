@@ -340,8 +340,7 @@ impl GaussianProcess {
             let remedy = if self.operator.is_some() {
                 "learn through inducing points"
             } else {
-                "set \
-                landmarks, say 500"
+                "set landmarks, say 500"
             };
             let allowed = format!(
                 "a Gaussian process of all of them takes {:.0} GB of memory, of which {:.0} are free: \

@@ -299,5 +299,7 @@ fn run_squares_body<V: Simd>(
 dispatch! {
     /// The squared distances of the rows of some blocks from one, given how many columns there are and how
     /// many of them come first.
-    fn run_squares(values: &[f64], columns: (usize, usize), v: &Row, norms: &[f64], out: &mut [f64; RUN]) = run_squares_body::<V>
+    fn run_squares(
+        values: &[f64], columns: (usize, usize), v: &Row, norms: &[f64], out: &mut [f64; RUN]
+    ) = run_squares_body::<V>
 }

@@ -163,7 +163,9 @@ fn squares_body<V: Simd>(
 dispatch! {
     /// The squared scaled distances of the rows of `u` from at least one and at most [`GROUP`] rows `v`, by
     /// the operations of one row's.
-    pub(super) fn squares(u: Columns<'_>, v: &[&[f64]], columns: &[usize], lengthscale: &[f64], out: &mut Block) = squares_body::<V>
+    pub(super) fn squares(
+        u: Columns<'_>, v: &[&[f64]], columns: &[usize], lengthscale: &[f64], out: &mut Block
+    ) = squares_body::<V>
 }
 
 #[cfg(test)]

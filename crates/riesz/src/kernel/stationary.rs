@@ -445,10 +445,14 @@ fn add_square_times_body<V: Simd>(u: &[f64], v: f64, inverse: f64, times: &[f64]
 }
 
 dispatch! {
-    fn column[S: RadialFunction](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = column_body::<V, S>
+    fn column[S: RadialFunction](
+        shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]
+    ) = column_body::<V, S>
 }
 dispatch! {
-    fn weigh_column[S: RadialFunction](shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]) -> f64 = weigh_column_body::<V, S>
+    fn weigh_column[S: RadialFunction](
+        shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]
+    ) -> f64 = weigh_column_body::<V, S>
 }
 dispatch! {
     fn add_square(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_square_body::<V>
@@ -457,11 +461,15 @@ dispatch! {
     fn of_square[S: RadialFunction](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<V, S>
 }
 dispatch! {
-    fn add_slope[S: RadialFunction](shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_slope_body::<V, S>
+    fn add_slope[S: RadialFunction](
+        shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]
+    ) = add_slope_body::<V, S>
 }
 dispatch! {
     fn slope_over_square[S: RadialFunction](shape: S, square: &mut [f64]) = slope_over_square_body::<V, S>
 }
 dispatch! {
-    fn add_square_times(u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]) = add_square_times_body::<V>
+    fn add_square_times(
+        u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]
+    ) = add_square_times_body::<V>
 }

@@ -52,10 +52,12 @@ pub fn run(
             (request, plan, None)
         }
         _ => {
-            request.roles.features = request.data.features(features, &args.categorical, &console)?;
             let Roles { targets, weights, .. } = &request.roles;
-            let read: Vec<String> = features.iter().chain(targets).chain(weights).cloned().collect();
-            request.roles.units = request.data.units_of(&read)?;
+            let names: Vec<String> = features.iter().chain(targets).chain(weights).cloned().collect();
+            let first_rows = request.data.first_rows(&names)?;
+            request.roles.units = first_rows.units(&names)?;
+            request.roles.features =
+                request.data.features(&first_rows, features, &args.categorical, &console)?;
             if let Kind::Classes { names, .. } = &mut request.job.kind {
                 *names = classes(&request.data, &args.target[0], &console)?;
                 request.roles.classes = Some(names.clone());
@@ -95,7 +97,8 @@ pub fn run(
 
 /// The two classes of a target.
 fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<String>> {
-    let found = data.features(std::slice::from_ref(target), std::slice::from_ref(target), console)?;
+    let name = std::slice::from_ref(target);
+    let found = data.features(&data.first_rows(name)?, name, name, console)?;
     match &found[0].kind {
         riesz::ColumnKind::Categorical { levels } if levels.len() == 2 => Ok(levels.clone()),
         riesz::ColumnKind::Categorical { levels } => Err(Failure::input(format!(

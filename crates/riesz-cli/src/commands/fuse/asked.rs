@@ -6,10 +6,10 @@ use riesz::error::listed;
 use riesz::table::level_of_text;
 use riesz::{Column, ColumnKind, Table};
 
-use super::studies::Units;
 use crate::args::TableArgs;
 use crate::failure::{Failure, Result};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
+use crate::io::units::Units;
 
 /// All rows of a table, in these columns.
 pub fn rows(table: &TableArgs, file: &Path, columns: &[Column], units: &Units) -> Result<Table> {
@@ -18,7 +18,7 @@ pub fn rows(table: &TableArgs, file: &Path, columns: &[Column], units: &Units) -
         unseen: UnseenLevels::Refuse("; leave the row out"),
     };
     ModelRows::new(table.source(file).open()?, columns, policy, columns.len())?
-        .with_units(units.of(columns))
+        .with_units(units.of_columns(columns))
         .all()
 }
 

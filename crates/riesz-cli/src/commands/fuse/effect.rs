@@ -12,7 +12,7 @@ use riesz_report::{EffectPage, PlotOptions, effect_report, number, render_effect
 use serde_json::{Value, json};
 
 use super::asked::{row, rows, rows_with, some, told as in_words};
-use super::studies::{StudyArgs, Units};
+use super::studies::StudyArgs;
 use super::told;
 use crate::args::Global;
 use crate::commands::graph::check;
@@ -22,6 +22,7 @@ use crate::form::Form;
 use crate::io::input::{described, name_of};
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
+use crate::io::units::Units;
 use crate::io::write::TableWriter;
 
 /// Arguments of `effect`.

@@ -1,7 +1,6 @@
 //! Studies from their tables: which columns an effect needs, the graph says, and these are read; and what is
 //! learnt from them.
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
@@ -9,7 +8,6 @@ use riesz::causal::{
     Effect, Fusion, Graph, Identification, IdentificationRoute, MeasuredColumns, PreparedStudies,
     SingleTable, caveats, gather, identify,
 };
-use riesz::columns::same_unit;
 use riesz::error::listed;
 use riesz::explanation::Fact;
 use riesz::{Column, ColumnKind, Table};
@@ -20,6 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::{described, name_of};
 use crate::io::names::listed_columns;
+use crate::io::units::Units;
 
 /// Studies, which effect is asked of them, and how it is learnt.
 #[derive(Debug, clap::Args)]
@@ -57,44 +56,6 @@ pub struct Read {
     pub found: Identification,
     pub gathered: PreparedStudies,
     pub units: Units,
-}
-
-/// The units of columns that several tables share.
-#[derive(Debug, Default)]
-pub struct Units(BTreeMap<String, (Option<String>, String)>);
-
-impl Units {
-    /// Adds the columns `names` of a table, and refuses one whose unit is another one in an earlier table.
-    fn add(&mut self, columns: &Columns, names: &[String]) -> Result<()> {
-        let units: HashMap<String, String> = columns.units(names)?.into_iter().collect();
-        for name in names {
-            let unit = units.get(name).cloned();
-            let (known, table) =
-                self.0.entry(name.clone()).or_insert_with(|| (unit.clone(), columns.name.clone()));
-            let same = match (&*known, &unit) {
-                (Some(known), Some(unit)) => same_unit(known, unit),
-                (known, unit) => *known == *unit,
-            };
-            if !same {
-                let described = |unit: &Option<String>| match unit {
-                    Some(unit) => format!("in {unit}"),
-                    None => "without a unit".into(),
-                };
-                return Err(Failure::input(format!(
-                    "column '{name}' has numbers {} in {table} and {} in {}: write all in one unit",
-                    described(known),
-                    described(&unit),
-                    columns.name
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// The unit of each of these columns.
-    pub fn of(&self, columns: &[Column]) -> Vec<Option<String>> {
-        columns.iter().map(|column| self.0.get(&column.name).and_then(|(unit, _)| unit.clone())).collect()
-    }
 }
 
 /// What was learnt from them.

@@ -14,7 +14,7 @@ use riesz::explanation::Fact;
 use riesz_report::number;
 use serde_json::json;
 
-use super::studies::{Read, StudyArgs, Units};
+use super::studies::{Read, StudyArgs};
 use super::told::Named;
 use super::{asked, told};
 use crate::args::Global;
@@ -24,6 +24,7 @@ use crate::failure::{Failure, Result};
 use crate::form::Form;
 use crate::io::input::{described, name_of};
 use crate::io::output::write_all;
+use crate::io::units::Units;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `effect suggest`.

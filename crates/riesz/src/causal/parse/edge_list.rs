@@ -47,12 +47,12 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
              arrows, a -> b",
         );
     }
-    let mut found = Parsed::default();
+    let mut graph = Parsed::default();
     for (i, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {
         let Some((from, to)) = cells(line) else {
             return wrong(FORMAT, i + 1, "two names are needed, of a cause and an effect");
         };
-        found.edge(from, to, false);
+        graph.edge(from, to, false);
     }
-    Ok(found)
+    Ok(graph)
 }
